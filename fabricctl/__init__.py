@@ -1,0 +1,3 @@
+"""Set up, prove and guard the RDMA fabric of a GPU cluster."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""From intent and reading to a plan, from a plan to devices, and the proof by reading back."""

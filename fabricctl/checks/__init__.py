@@ -1,0 +1,1 @@
+"""One file a check: intent and reading to findings. Found by name."""

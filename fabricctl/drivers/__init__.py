@@ -1,0 +1,1 @@
+"""What is known of each kind of NIC and switch. Found by name."""

@@ -1,0 +1,1 @@
+"""NIC drivers, one folder each."""

@@ -1,0 +1,1 @@
+"""Switch drivers, one folder each."""

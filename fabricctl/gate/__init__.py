@@ -1,0 +1,1 @@
+"""May this job run on these nodes, now? Starts fast and reads no network."""

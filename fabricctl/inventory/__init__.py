@@ -1,0 +1,1 @@
+"""From files to Fabric and Policy; the only user of pydantic."""

@@ -1,0 +1,172 @@
+"""The fabric as the inventory describes it: devices, ports and the links between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from fabricctl.model.names import PortId
+
+
+class Role(StrEnum):
+    """What a device is."""
+
+    NODE = "node"
+    SWITCH = "switch"
+
+
+class LinkLayer(StrEnum):
+    """What a port speaks."""
+
+    ETHERNET = "ethernet"
+    INFINIBAND = "infiniband"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """How to reach a device: over SSH, or on this machine itself.
+
+    Parameters
+    ----------
+    connection
+        ``ssh`` or ``local``.
+    port
+        TCP port, 1..65535.
+    key_file
+        Private key; empty means the agent's and the user's default keys.
+    known_hosts
+        File of host keys to check against; empty means the user's own.
+    become
+        Whether commands run through ``sudo -n``.
+    """
+
+    host: str
+    port: int = 22
+    user: str = ""
+    key_file: str = ""
+    known_hosts: str = ""
+    become: bool = False
+    connection: str = "ssh"
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A fabric port of a device.
+
+    Parameters
+    ----------
+    rdma
+        Verbs device on a node's port; empty on a switch, or if unknown.
+    rail
+        Rail number from 0; None where rails do not apply.
+    address
+        ``10.10.0.1/24`` or an IPv6 interface; empty if the port has none.
+    speed_gbps
+        Expected speed in Gb/s; 0 if the inventory does not say.
+    """
+
+    id: PortId
+    rdma: str = ""
+    rail: int | None = None
+    address: str = ""
+    speed_gbps: int = 0
+    link_layer: LinkLayer = LinkLayer.ETHERNET
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A cable. `a` and `b` in ascending order; a node's cable has the node's port in one of them."""
+
+    a: PortId
+    b: PortId
+    cable_length_m: float = 0.0
+
+    def other(self, port: PortId) -> PortId:
+        """Return the far end as seen from `port`."""
+        return self.b if port == self.a else self.a
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A node or a switch with the fabric ports that the inventory gives it.
+
+    Parameters
+    ----------
+    driver
+        Name of the NIC driver or of the switch driver (``rxe``, ``linux``).
+    tier
+        ``leaf``, ``spine`` or a site's own word; empty on nodes.
+    pod
+        Pod or scalable unit; empty if the site has only one.
+    """
+
+    name: str
+    role: Role
+    driver: str
+    endpoint: Endpoint
+    ports: tuple[Port, ...]
+    tier: str = ""
+    pod: str = ""
+
+
+@dataclass(frozen=True)
+class Fabric:
+    """All devices and links of one inventory.
+
+    Parameters
+    ----------
+    source
+        Absolute path of the inventory it was read from.
+    simulated
+        Empty on real hardware; else what stands in for it. Every result of such a fabric says so.
+    """
+
+    devices: tuple[Device, ...]
+    links: tuple[Link, ...]
+    source: str = ""
+    simulated: str = ""
+    _devices: dict[str, Device] = field(init=False, repr=False, compare=False)
+    _ports: dict[PortId, Port] = field(init=False, repr=False, compare=False)
+    _links: dict[PortId, Link] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Index by name."""
+        set_ = object.__setattr__
+        set_(self, "_devices", {d.name: d for d in self.devices})
+        set_(self, "_ports", {p.id: p for d in self.devices for p in d.ports})
+        set_(self, "_links", {end: link for link in self.links for end in (link.a, link.b)})
+
+    def device(self, name: str) -> Device:
+        """Return the device called `name`; KeyError if there is none."""
+        return self._devices[name]
+
+    def port(self, port: PortId) -> Port:
+        """Return the port; KeyError if there is none."""
+        return self._ports[port]
+
+    def has_device(self, name: str) -> bool:
+        """Say whether the inventory knows `name`."""
+        return name in self._devices
+
+    def link(self, port: PortId) -> Link | None:
+        """Return the cable in `port`, None if the inventory names none."""
+        return self._links.get(port)
+
+    def peer(self, port: PortId) -> PortId | None:
+        """Return the port at the other end of the cable in `port`, None if there is no cable."""
+        link = self._links.get(port)
+        return link.other(port) if link else None
+
+    def nodes(self) -> tuple[Device, ...]:
+        """Return the nodes in inventory order."""
+        return tuple(d for d in self.devices if d.role is Role.NODE)
+
+    def switches(self) -> tuple[Device, ...]:
+        """Return the switches in inventory order."""
+        return tuple(d for d in self.devices if d.role is Role.SWITCH)
+
+    def node_ports(self) -> Iterator[Port]:
+        """Walk the fabric ports of all nodes, in inventory order."""
+        for device in self.nodes():
+            yield from device.ports

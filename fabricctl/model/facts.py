@@ -1,0 +1,50 @@
+"""The names of facts: what is true of a port or a device and is not set by us.
+
+Port facts
+----------
+"""
+
+from __future__ import annotations
+
+LINK_STATE = "link_state"
+"""str: ``up`` or ``down`` (carrier)."""
+SPEED = "speed_mbps"
+"""int: negotiated speed in Mb/s."""
+RDMA_DEVICE = "rdma_device"
+"""str: the verbs device on this port (``mlx5_0``, ``rxe0``)."""
+RDMA_STATE = "rdma_state"
+"""str: ``ACTIVE``, ``DOWN``, ... of the verbs port."""
+RDMA_MTU = "rdma_mtu_bytes"
+"""int: active RDMA MTU, one of 256, 512, 1024, 2048, 4096."""
+GIDS = "gids"
+"""tuple of str ``index type gid``, one a non-empty GID table entry (``1 RoCE v2 ::ffff:10.10.0.1``)."""
+MAC = "mac"
+"""str: hardware address, lower case with colons."""
+DRIVER = "driver"
+"""str: kernel driver of the NIC (``mlx5_core``, ``rdma_rxe``)."""
+FIRMWARE = "firmware"
+"""str: NIC firmware version."""
+PARTNER = "link_partner"
+"""str: ``device/port`` as LLDP names it, or a port GUID on InfiniBand."""
+LINK_DOWNS = "link_down_count"
+"""int: how often carrier was lost since boot."""
+
+BOOT_ID = "boot_id"
+"""str (device): changes with every boot."""
+KERNEL = "kernel"
+"""str (device): kernel release."""
+RIVALS = "rivals"
+"""tuple of str (device): units or agents that set the same things (``lldpad.service``)."""
+
+FINGERPRINT: tuple[str, ...] = (
+    DRIVER,
+    FIRMWARE,
+    GIDS,
+    PARTNER,
+    SPEED,
+    LINK_DOWNS,
+    RDMA_MTU,
+    BOOT_ID,
+    KERNEL,
+)
+"""What a certificate is bound to, besides the digest of the port's settings."""

@@ -1,0 +1,50 @@
+"""Names of ports and of pairs of ports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class PortId:
+    """A port of a device, written ``device/port`` (``node1/eth1``, ``leaf1/Ethernet0``).
+
+    The device name has no slash; the port name may have some (``leaf1/ethernet1/1``).
+    """
+
+    device: str
+    port: str
+
+    def __str__(self) -> str:
+        return f"{self.device}/{self.port}"
+
+    @classmethod
+    def parse(cls, text: str) -> PortId:
+        """Read ``device/port``.
+
+        Raises
+        ------
+        ValueError
+            There is no slash, or one side of the first slash is empty.
+        """
+        device, _, port = text.partition("/")
+        if not device or not port:
+            message = f"not a port name: {text!r} (write DEVICE/PORT)"
+            raise ValueError(message)
+        return cls(device, port)
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class PairId:
+    """A directed pair of RDMA ports: `source` sends requests, `target` answers."""
+
+    source: PortId
+    target: PortId
+
+    def __str__(self) -> str:
+        return f"{self.source} -> {self.target}"
+
+    @property
+    def reverse(self) -> PairId:
+        """The same two ports in the other direction."""
+        return PairId(self.target, self.source)

@@ -1,0 +1,96 @@
+"""What an apply would do, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from fabricctl.model.names import PortId
+from fabricctl.model.reading import Entry, Value
+
+
+class Disruption(StrEnum):
+    """What a step does to traffic that is flowing."""
+
+    NONE = "none"
+    LINK_FLAP = "link flap"
+    QUEUE_RESET = "queue reset"
+    MTU_CHANGE = "mtu change"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One setting of one port: from what was read to what is meant.
+
+    Parameters
+    ----------
+    old
+        What the reading said; also what undo restores. Missing could not be read: no undo.
+    """
+
+    port: PortId
+    setting: str
+    old: Entry
+    new: Value
+    disruption: Disruption = Disruption.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """A setting that is meant but that the device cannot have, and why."""
+
+    port: PortId
+    setting: str
+    wanted: Value
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DevicePlan:
+    """All steps on one device in the safe order, with the complete wanted settings of its ports."""
+
+    device: str
+    driver: str
+    steps: tuple[Step, ...]
+    wanted: Mapping[PortId, Mapping[str, Value]]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What differs between intent and reading.
+
+    Parameters
+    ----------
+    devices
+        Only devices with steps.
+    unread
+        By device: one line that says why it could not be read. Nothing is pushed there.
+    """
+
+    devices: tuple[DevicePlan, ...]
+    unsupported: tuple[Unsupported, ...] = ()
+    unread: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """All steps of all devices."""
+        return tuple(step for device in self.devices for step in device.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class PushOutcome:
+    """What ansible said of one device; an outcome, not a proof.
+
+    Parameters
+    ----------
+    tasks
+        Number of tasks that ran on the device.
+    message
+        Empty, or one line from the task that failed.
+    """
+
+    device: str
+    ok: bool
+    tasks: int
+    message: str = ""

@@ -1,0 +1,182 @@
+"""What the fabric should be: classes, MTU, PFC, ECN, the limits that certify, and how the gate behaves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from fabricctl.model.fabric import LinkLayer
+
+
+class Stance(StrEnum):
+    """What to do about something that is not as it should be."""
+
+    REFUSE = "refuse"
+    WARN = "warn"
+    ALLOW = "allow"
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficClass:
+    """A class of traffic: `priority` 0..7 (802.1p), `dscp` 0..63."""
+
+    priority: int
+    dscp: int
+
+
+@dataclass(frozen=True, slots=True)
+class MtuPolicy:
+    """MTU per layer, in bytes.
+
+    Parameters
+    ----------
+    nic_bytes
+        Netdev MTU of NIC ports, without the Ethernet header.
+    switch_bytes
+        Port MTU of switches, as their OS counts it; at least `nic_bytes`.
+    rdma_bytes
+        Path MTU of queue pairs: 256, 512, 1024, 2048 or 4096.
+    """
+
+    nic_bytes: int
+    switch_bytes: int
+    rdma_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class EcnProfile:
+    """WRED marking: nothing below `kmin_bytes`, `pmax_percent` at `kmax_bytes`, all above."""
+
+    kmin_bytes: int
+    kmax_bytes: int
+    pmax_percent: int
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyLimit:
+    """An upper limit on one percentile of one probe.
+
+    Parameters
+    ----------
+    probe
+        Name of the probe (``read_latency``).
+    percentile
+        0 < percentile < 100, as perftest writes it: 50, 99, 99.9.
+    max_ns
+        Largest value that passes, in nanoseconds, as the probe counts (its docs say round trip or one way).
+    topology
+        Topology class it holds for, ``any`` for all.
+    """
+
+    probe: str
+    percentile: float
+    max_ns: int
+    topology: str = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class LossLimit:
+    """How much packet loss is tolerated, and how surely that must be known.
+
+    Parameters
+    ----------
+    max_rate
+        Largest fraction of packets lost per direction that passes, 0..1. A single lost packet fails
+        when it is 0.
+    bound_rate
+        The exact upper confidence bound must not exceed this fraction; it sets how many packets are sent.
+    confidence
+        One-sided confidence of the bound, 0 < confidence < 1.
+    """
+
+    max_rate: float
+    bound_rate: float
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a pair must show to be certified.
+
+    Parameters
+    ----------
+    latency_samples
+        Timed operations per pair, direction and probe.
+    warmup
+        Operations before them that are not counted.
+    message_bytes
+        Message size of the latency probes, in bytes.
+    loss_queue_pairs
+        Number of UC queue pairs, with differing flow labels, that the loss probe spreads over.
+    """
+
+    latency: tuple[LatencyLimit, ...]
+    loss: LossLimit | None
+    latency_samples: int = 1000
+    warmup: int = 100
+    message_bytes: int = 8
+    loss_queue_pairs: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class GatePolicy:
+    """How the gate answers.
+
+    Parameters
+    ----------
+    max_age_s
+        How long a certificate lives, in seconds.
+    unknown
+        When a port has no certificate or the store cannot be read.
+    simulated
+        When the evidence comes from a simulated fabric.
+    pairs
+        ``all``: every pair of the job's ports on the same rail must have passed; ``ports``: each port's own
+        certificate is enough.
+    """
+
+    max_age_s: int = 7 * 24 * 3600
+    unknown: Stance = Stance.REFUSE
+    simulated: Stance = Stance.REFUSE
+    pairs: str = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """One policy file.
+
+    Parameters
+    ----------
+    lossless
+        Class that RDMA rides; None if no class is lossless.
+    cnp
+        Class of congestion notification packets; None if ECN is off.
+    pfc_priorities
+        Priorities with PFC on, ascending; empty is PFC off.
+    ecn
+        Marking profile by port speed in Gb/s; speed 0 holds for every speed not named. Empty is ECN off.
+    class_weights
+        ETS bandwidth in percent by priority; priorities not named share class 0. The CNP class is strict.
+    unsupported
+        What a setting that a device cannot have does to an apply (allow = silent is not on offer).
+    source
+        Path of the file.
+    """
+
+    name: str
+    link_layer: LinkLayer
+    lossless: TrafficClass | None
+    cnp: TrafficClass | None
+    mtu: MtuPolicy
+    pfc_priorities: tuple[int, ...]
+    ecn: Mapping[int, EcnProfile]
+    limits: Limits
+    gate: GatePolicy = field(default_factory=GatePolicy)
+    class_weights: Mapping[int, int] = field(default_factory=dict)
+    unsupported: Stance = Stance.WARN
+    source: str = ""
+
+    def ecn_for(self, speed_gbps: int) -> EcnProfile | None:
+        """Return the marking profile of a port of that speed, None where none is meant."""
+        return self.ecn.get(speed_gbps, self.ecn.get(0))

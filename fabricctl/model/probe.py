@@ -1,0 +1,79 @@
+"""What is asked of a pair of ports, and what came back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fabricctl.model.names import PairId, PortId
+from fabricctl.model.reading import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Pairs that run at the same time; no port occurs twice.
+
+    Parameters
+    ----------
+    pairs
+        Directed pairs; the probes of a pair run one after the other.
+    """
+
+    number: int
+    pairs: tuple[PairId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The raw result of one probe on one directed pair.
+
+    Parameters
+    ----------
+    probe
+        Name of the probe (``read_latency``).
+    engine
+        What ran the loop (``pyverbs``), with its version.
+    error
+        Empty, or one line: why there is no result. Then `latencies_ns` and `numbers` are empty.
+    latencies_ns
+        Every timed operation in order, nothing trimmed, warm-up left out.
+    numbers
+        The probe's counts by name (``sent``, ``missing``); missing keys mean "not measured".
+    numbers_by_path
+        The same per queue pair (index = queue pair) where the probe keeps them apart.
+    counters
+        NIC counters, delta over the probe, by ``side/name`` with side ``source`` or ``target``.
+    parameters
+        What the probe ran with: message size, path MTU, GID indexes, traffic class, warm-up, seed.
+    """
+
+    pair: PairId
+    probe: str
+    engine: str
+    started_at: float
+    duration_s: float
+    error: str = ""
+    latencies_ns: tuple[int, ...] = ()
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    numbers_by_path: tuple[Mapping[str, int], ...] = ()
+    counters: Mapping[str, Entry] = field(default_factory=dict)
+    parameters: Mapping[str, str | int | float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentReport:
+    """What a node's agent said of itself at the start, or why there is none.
+
+    Parameters
+    ----------
+    error
+        Empty, or one line that says what to install or set on the node.
+    ports
+        By port: the GID that was chosen, or why none fits.
+    """
+
+    node: str
+    error: str = ""
+    python: str = ""
+    pyverbs: str = ""
+    ports: Mapping[PortId, str] = field(default_factory=dict)

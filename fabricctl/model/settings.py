@@ -1,0 +1,67 @@
+"""The names of settings, what each holds, and the order in which they may be set.
+
+A driver sets and reads back settings by these names; a driver may add names of its own, prefixed with
+its name and a dot (``mlx5.cnp_dscp``). A setting is a configuration value of one port.
+"""
+
+from __future__ import annotations
+
+MTU = "mtu_bytes"
+"""int: layer-3 MTU of a netdev, or the port MTU of a switch as its OS counts it, in bytes."""
+TRUST = "trust"
+"""str: ``dscp`` or ``pcp``: what classifies an arriving packet."""
+DSCP_PRIORITY = "dscp_priority"
+"""tuple of 64 ints 0..7: the priority of every DSCP."""
+PRIORITY_TC = "priority_tc"
+"""tuple of 8 ints 0..7: the traffic class of every priority."""
+TC_SCHEDULER = "tc_scheduler"
+"""tuple of 8 strs ``strict`` or ``ets`` (802.1Qaz TSA), or ``vendor``."""
+TC_BANDWIDTH = "tc_bandwidth_percent"
+"""tuple of 8 ints, 0 for strict classes; the ets classes sum to 100."""
+PRIORITY_BUFFER = "priority_buffer"
+"""tuple of 8 ints: the receive buffer of every priority."""
+BUFFER_SIZE = "buffer_size_bytes"
+"""tuple of 8 ints: the size of every receive buffer in bytes."""
+PFC = "pfc_priorities"
+"""tuple of ints, ascending: the priorities with 802.1Qbb pause on, both ways."""
+ECN = "ecn"
+"""bool: whether the lossless queue marks."""
+ECN_KMIN = "ecn_kmin_bytes"
+"""int: average queue length at which marking begins, in bytes."""
+ECN_KMAX = "ecn_kmax_bytes"
+"""int: average queue length from which every packet is marked, in bytes."""
+ECN_PMAX = "ecn_pmax_percent"
+"""int 0..100: marking probability at Kmax."""
+ROCE_MODE = "roce_mode"
+"""str: default RoCE mode of rdma_cm, ``RoCE v2`` or ``IB/RoCE v1``."""
+ROCE_TOS = "roce_tos"
+"""int 0..255: default type of service of rdma_cm (DSCP << 2, plus ECN bits)."""
+BOOT = "boot"
+"""str: SHA-256 of the script that sets the port again at boot, ``none`` if a reboot would lose it."""
+
+SAFE_ORDER: tuple[str, ...] = (
+    MTU,
+    TRUST,
+    DSCP_PRIORITY,
+    PRIORITY_TC,
+    TC_SCHEDULER,
+    TC_BANDWIDTH,
+    PRIORITY_BUFFER,
+    BUFFER_SIZE,
+    PFC,
+    ECN,
+    ECN_KMIN,
+    ECN_KMAX,
+    ECN_PMAX,
+    ROCE_MODE,
+    ROCE_TOS,
+    BOOT,
+)
+"""Classification and buffers before PFC, PFC before ECN, persistence last; unlisted names before BOOT."""
+
+
+def safe_rank(setting: str) -> int:
+    """Return the place of `setting` in the safe order."""
+    if setting in SAFE_ORDER:
+        return SAFE_ORDER.index(setting)
+    return SAFE_ORDER.index(BOOT) - 1

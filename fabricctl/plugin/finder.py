@@ -1,0 +1,66 @@
+"""Find plug-ins by name: a module in the plug-in's folder, with its object in ``PLUGIN``."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from difflib import get_close_matches
+from typing import cast
+
+from fabricctl.errors import UsageError
+from fabricctl.plugin.protocols import Check, Driver, Probe, Report
+
+_FOLDERS = {
+    "NIC driver": "fabricctl.drivers.nic",
+    "switch driver": "fabricctl.drivers.switch",
+    "check": "fabricctl.checks",
+    "probe": "fabricctl.probes",
+    "report": "fabricctl.reports",
+}
+
+
+def names(kind: str) -> tuple[str, ...]:
+    """Return the names of all plug-ins of a kind, sorted, without importing them.
+
+    Parameters
+    ----------
+    kind
+        ``NIC driver``, ``switch driver``, ``check``, ``probe`` or ``report``.
+    """
+    package = importlib.import_module(_FOLDERS[kind])
+    found = pkgutil.iter_modules(package.__path__)
+    return tuple(sorted(m.name for m in found if not m.name.startswith("_")))
+
+
+def nic_driver(name: str) -> Driver:
+    """Return the NIC driver called `name`; UsageError with the known names if there is none."""
+    return cast("Driver", _load("NIC driver", name))
+
+
+def switch_driver(name: str) -> Driver:
+    """Return the switch driver called `name`; UsageError with the known names if there is none."""
+    return cast("Driver", _load("switch driver", name))
+
+
+def check(name: str) -> Check:
+    """Return the check called `name`; UsageError with the known names if there is none."""
+    return cast("Check", _load("check", name))
+
+
+def probe(name: str) -> Probe:
+    """Return the probe called `name`; UsageError with the known names if there is none."""
+    return cast("Probe", _load("probe", name))
+
+
+def report(name: str) -> Report:
+    """Return the report called `name`; UsageError with the known names if there is none."""
+    return cast("Report", _load("report", name))
+
+
+def _load(kind: str, name: str) -> object:
+    known = names(kind)
+    if name not in known:
+        near = get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+        raise UsageError(f"there is no {kind} called {name!r}", next_step=hint)
+    return importlib.import_module(f"{_FOLDERS[kind]}.{name}").PLUGIN

@@ -1,0 +1,162 @@
+"""The plug-in protocols: what a driver, a check, a probe and a report must offer.
+
+A plug-in is a module found by its place (``fabricctl/drivers/nic/rxe``); its ``PLUGIN`` holds the object.
+Adding one edits no existing file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from fabricctl.model.certificate import Certificate
+from fabricctl.model.fabric import Fabric, Port, Role
+from fabricctl.model.intent import PortIntent
+from fabricctl.model.names import PairId, PortId
+from fabricctl.model.plan import Disruption
+from fabricctl.model.policy import Limits, Policy
+from fabricctl.model.probe import AgentReport, Sample
+from fabricctl.model.reading import DeviceReading, Entry, PortReading, Value
+from fabricctl.model.run import Run
+from fabricctl.model.verdict import Finding, Suspect, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One command that reads; it must change nothing.
+
+    Parameters
+    ----------
+    key
+        Names the answer: ``dcb_pfc eth1``.
+    argv
+        Program and arguments; never joined unquoted.
+    """
+
+    key: str
+    argv: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a query printed. Neither `rc` nor `stderr` proves anything by itself."""
+
+    rc: int
+    stdout: str
+    stderr: str
+
+
+Answers = Mapping[str, Answer]
+"""By the query's key; a query without an answer is absent."""
+
+
+class Driver(Protocol):
+    """Reads and writes the ports of one kind of NIC or switch; pure: text in, values out.
+
+    ``templates/<nic|switch>/<name>/port.sh.j2`` turns wanted settings into the script that sets them (now,
+    at boot, and as undo), ``playbooks/<nic|switch>/<name>.yml`` pushes it.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name that inventories use."""
+        ...
+
+    @property
+    def role(self) -> Role:
+        """Whether it drives nodes' NICs or a switch."""
+        ...
+
+    @property
+    def unsupported(self) -> Mapping[str, str]:
+        """By setting: why a device of this kind cannot have it. Declared, so that a plan can say it."""
+        ...
+
+    def queries(self, ports: Sequence[Port]) -> tuple[Query, ...]:
+        """Return everything to ask a device with these ports, for one round trip."""
+        ...
+
+    def parse(
+        self, ports: Sequence[Port], answers: Answers
+    ) -> tuple[Mapping[PortId, PortReading], Mapping[str, Entry]]:
+        """Return the reading of each port and the facts of the device; odd text is a Missing."""
+        ...
+
+    def wanted(self, intent: PortIntent) -> Mapping[str, Value]:
+        """Return the settings that realise the intent, those in `unsupported` included, ``boot`` not."""
+        ...
+
+    def disruption(self, setting: str, old: Entry, new: Value) -> Disruption:
+        """Return what changing `setting` does to traffic."""
+        ...
+
+
+class Check(Protocol):
+    """Judges what was read or what is meant; its docstring says what passes, fails and is unknown."""
+
+    @property
+    def name(self) -> str:
+        """Name in findings and in ``--only``."""
+        ...
+
+    def judge(
+        self,
+        fabric: Fabric,
+        policy: Policy,
+        intents: Mapping[PortId, PortIntent],
+        readings: Mapping[str, DeviceReading] | None,
+    ) -> tuple[Finding, ...]:
+        """Return findings; `readings` is None when nothing has been contacted (``fabricctl check``)."""
+        ...
+
+
+class Probe(Protocol):
+    """Measures something between two ports. ``node.py`` beside it runs on the nodes."""
+
+    @property
+    def name(self) -> str:
+        """Name in limits, samples and ``--probes``."""
+        ...
+
+    @property
+    def measures(self) -> str:
+        """One sentence: what exactly, one way or round trip, what is inside the number."""
+        ...
+
+    def parameters(self, policy: Policy) -> Mapping[str, int | float | str]:
+        """Return what ``node.py`` needs to know, from the policy."""
+        ...
+
+    def judge(
+        self, pair: PairId, topology: str, samples: Sequence[Sample], limits: Limits
+    ) -> tuple[Finding, ...]:
+        """Return findings on one pair from this probe's samples of it; no samples is an unknown finding."""
+        ...
+
+
+class Report(Protocol):
+    """Turns a run into text for a reader or a program."""
+
+    @property
+    def name(self) -> str:
+        """Name in ``--format``."""
+        ...
+
+    def render(self, run: RunReport) -> str:
+        """Return the whole report."""
+        ...
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """Everything a report may show of a verify run."""
+
+    fabric: Fabric
+    policy: Policy
+    run: Run
+    agents: Mapping[str, AgentReport]
+    verdicts: tuple[Verdict, ...]
+    suspects: tuple[Suspect, ...]
+    samples: tuple[Sample, ...]
+    certificates: tuple[Certificate, ...]

@@ -1,0 +1,1 @@
+"""Ways to reach a device: SSH, this machine itself, or recorded replies."""

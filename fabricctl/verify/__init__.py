@@ -1,0 +1,1 @@
+"""Schedule, probe, judge, localise, certify."""
