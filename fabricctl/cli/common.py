@@ -1,0 +1,130 @@
+"""What several commands share: finding the inventory, JSON on standard output, messages on standard error."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from fabricctl.errors import UsageError
+from fabricctl.model.codec import encode
+from fabricctl.model.fabric import Fabric
+from fabricctl.model.policy import Policy
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+def state_dir() -> Path:
+    """Return the folder for the store, locks and labs: ``$XDG_STATE_HOME/fabricctl``."""
+    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(base) / "fabricctl"
+
+
+def inventory_argument(function: Decorated) -> Decorated:
+    """Add ``[INVENTORY]``, ``-i`` and ``--policy`` to a command."""
+    function = click.option(
+        "--policy",
+        type=click.Path(path_type=Path),
+        help="Policy file, instead of the inventory's fabric_policy.",
+    )(function)
+    function = click.option(
+        "-i",
+        "inventory_option",
+        metavar="INVENTORY",
+        type=click.Path(path_type=Path),
+        help="The same as [INVENTORY].",
+    )(function)
+    return click.argument("inventory", required=False, type=click.Path(path_type=Path))(function)
+
+
+def inventory_option(function: Decorated) -> Decorated:
+    """Add only ``-i`` and ``--policy`` to a command that takes other arguments."""
+    function = click.option(
+        "--policy",
+        type=click.Path(path_type=Path),
+        help="Policy file, instead of the inventory's fabric_policy.",
+    )(function)
+    return click.option(
+        "-i",
+        "inventory_option",
+        metavar="INVENTORY",
+        type=click.Path(path_type=Path),
+        help="The inventory to use.",
+    )(function)
+
+
+def json_option(function: Decorated) -> Decorated:
+    """Add ``--json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")(function)
+
+
+def find_inventory(argument: Path | None, option: Path | None = None) -> Path:
+    """Return the inventory to use and say which, when it was not named.
+
+    It is the argument, ``-i``, ``FABRICCTL_INVENTORY``, ``./inventory.yml``, or the last one applied,
+    in that order.
+
+    Raises
+    ------
+    UsageError
+        There is none, or two different ones were named.
+    """
+    if argument and option and argument != option:
+        raise UsageError(f"two inventories were named: {argument} and {option}", next_step="name one")
+    named = argument or option
+    if named:
+        return named
+    for path, why in _defaults():
+        if path.exists():
+            tell(f"inventory: {path} ({why})")
+            return path
+    raise UsageError(
+        "no inventory was named and there is no ./inventory.yml",
+        next_step='name one, set FABRICCTL_INVENTORY, or begin with "fabricctl init"',
+    )
+
+
+def _defaults() -> list[tuple[Path, str]]:
+    found = []
+    if variable := os.environ.get("FABRICCTL_INVENTORY"):
+        found.append((Path(variable), "FABRICCTL_INVENTORY"))
+    found.append((Path("inventory.yml"), "in this folder"))
+    last = state_dir() / "last-inventory"
+    if last.is_file():
+        found.append((Path(last.read_text(encoding="utf-8").strip()), "the last one applied"))
+    return found
+
+
+def remember_inventory(path: Path) -> None:
+    """Make `path` the inventory that later commands use by default."""
+    state_dir().mkdir(parents=True, exist_ok=True, mode=0o700)
+    beside = state_dir() / f"last-inventory.{os.getpid()}"
+    beside.write_text(f"{path.resolve()}\n", encoding="utf-8")
+    beside.replace(state_dir() / "last-inventory")
+
+
+def load(path: Path, policy: Path | None = None) -> tuple[Fabric, Policy]:
+    """Read the inventory and its policy."""
+    from fabricctl import inventory  # noqa: PLC0415  pydantic is slow to import
+
+    return inventory.read(path, policy=policy)
+
+
+def emit_json(value: object) -> None:
+    """Print `value` (of the model, or plain) as JSON on standard output."""
+    click.echo(json.dumps(encode(value), indent=2, ensure_ascii=False))
+
+
+def tell(line: str) -> None:
+    """Print a progress line on standard error."""
+    click.echo(line, err=True)
+
+
+def on_terminal() -> bool:
+    """Say whether standard error is a terminal, so that a progress bar makes sense."""
+    return sys.stderr.isatty()
