@@ -36,7 +36,7 @@ COMMANDS: dict[str, str] = {
     "gate": "May a job run on these nodes, now?",
     "report": "Print a run as text or JSON.",
     "runs": "List what was done, when and by whom.",
-    "lab": "An embedded fabric of virtual machines with soft-RoCE.",
+    "lab": "Run a small RDMA fabric of virtual machines on this machine.",
 }
 """By name: the first line of the command's help; a test holds the two together."""
 
@@ -121,7 +121,7 @@ def run(argv: list[str] | None = None) -> int:
             click.echo(f"fabricctl: {line}", err=True)
         return exit_code(exc)
     except BrokenPipeError:
-        sys.stdout = None  # type: ignore[assignment]  # the reader has gone: nothing more to flush
+        sys.stdout = None  # the reader has gone: nothing more to flush
         return Exit.PASS
     except Exception:  # noqa: BLE001  the outermost boundary: a bug is shown whole, with its own exit code
         traceback.print_exc()

@@ -1,1 +1,103 @@
-"""From files to Fabric and Policy; the only user of pydantic."""
+"""Turns an inventory and its policy into model values; all mistakes in them come out with file and line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fabricctl.inventory import ansible
+from fabricctl.inventory.build import Builder
+from fabricctl.inventory.hosts import Host, HostReader
+from fabricctl.inventory.policy import read_policy
+from fabricctl.inventory.problems import InventoryFileError, Problems
+from fabricctl.inventory.sources import Sources, display
+from fabricctl.model.fabric import Fabric
+from fabricctl.model.policy import Policy
+
+__all__ = ["InventoryFileError", "read"]
+
+
+def read(path: Path, *, policy: Path | None = None) -> tuple[Fabric, Policy]:
+    """Read the inventory at `path` and the policy that it names.
+
+    The inventory is whatever ``ansible-inventory`` takes. Hosts without a ``fabric_`` variable of their own
+    (login nodes) are no part of the fabric.
+
+    Parameters
+    ----------
+    policy
+        Policy file to use instead of the one that ``fabric_policy`` names.
+
+    Raises
+    ------
+    InventoryFileError
+        Everything that is wrong, each with file, line and a suggestion. Nothing has been contacted.
+    InventoryError
+        Ansible cannot read the inventory.
+    MissingToolError
+        Ansible is not installed.
+    """
+    problems = Problems()
+    if not path.exists():
+        problems.add(str(path), "there is no such inventory", 'write one with "fabricctl init"')
+        problems.raise_if_any()
+    sources = Sources.scan(path)
+    reader = HostReader(ansible.listing(path), sources, problems)
+    hosts = reader.hosts()
+    fabric = Builder(hosts, reader).fabric(str(path.resolve()))
+    chosen = _policy(policy or _named_policy(hosts, reader), problems)
+    if chosen:
+        _check_layers(fabric, chosen, reader)
+    problems.raise_if_any()
+    if chosen is None:
+        message = f"{path} was refused without a reason"
+        raise AssertionError(message)
+    return fabric, chosen
+
+
+def _named_policy(hosts: tuple[Host, ...], reader: HostReader) -> Path | None:
+    named: dict[str, str] = {}
+    for host in hosts:
+        if host.given.policy:
+            named.setdefault(host.given.policy, host.name)
+        else:
+            where = reader.sources.host(host.name).where
+            reader.problems.add(
+                where, f"{host.name}: fabric_policy: is missing", "name the policy file in all: vars:"
+            )
+            return None
+    if len(named) > 1:
+        first, second = list(named)[:2]
+        what = f"{named[second]} has {second}, {named[first]} has {first}"
+        reader.note(named[second], ("fabric_policy",), what, "a fabric has one policy")
+        return None
+    for text, host_name in named.items():
+        file = reader.sources.base / Path(text).expanduser()
+        if file.is_file():
+            return file
+        reader.note(
+            host_name,
+            ("fabric_policy",),
+            f"there is no file {display(file)}",
+            "it is relative to the inventory",
+        )
+    return None
+
+
+def _policy(path: Path | None, problems: Problems) -> Policy | None:
+    if path is None:
+        return None
+    try:
+        return read_policy(path)
+    except InventoryFileError as exc:
+        for error in (exc, *exc.others):
+            problems.add(error.where, error.what, error.next_step)
+        return None
+
+
+def _check_layers(fabric: Fabric, policy: Policy, reader: HostReader) -> None:
+    for device in fabric.devices:
+        odd = [port for port in device.ports if port.link_layer is not policy.link_layer]
+        if odd:
+            what = f"{odd[0].id} is {odd[0].link_layer}, the policy {policy.name} is for {policy.link_layer}"
+            advice = "set fabric_link_layer, or choose another policy"
+            reader.problems.add(reader.sources.host(device.name).where, what, advice)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from fabricctl.model.names import PortId
+from fabricctl.model.policy import GatePolicy
 from fabricctl.model.verdict import Finding, Outcome
 
 
@@ -35,6 +36,14 @@ class Certificate:
         Name of the policy whose limits were used.
     policy_digest
         SHA-256 of the limits, so that a changed policy is noticed.
+    rail
+        The port's rail; None where rails do not apply.
+    node_ports
+        All fabric ports of the node when it was issued: each needs its own certificate.
+    suspects
+        Elements that localisation blames for this port's failures, the likeliest first.
+    gate
+        How the policy wanted the gate to behave: the gate reads no policy file.
     """
 
     id: str
@@ -51,6 +60,10 @@ class Certificate:
     expires_at: float
     simulated: str = ""
     revoked: str = ""
+    rail: int | None = None
+    node_ports: tuple[PortId, ...] = ()
+    suspects: tuple[str, ...] = ()
+    gate: GatePolicy = field(default_factory=GatePolicy)
 
 
 class Answer(StrEnum):

@@ -94,7 +94,8 @@ class Device:
     Parameters
     ----------
     driver
-        Name of the NIC driver or of the switch driver (``rxe``, ``linux``).
+        Name of the NIC driver or of the switch driver (``rxe``, ``linux``); empty for a device that is only
+        checked and probed, never configured.
     tier
         ``leaf``, ``spine`` or a site's own word; empty on nodes.
     pod

@@ -88,9 +88,12 @@ class PushOutcome:
         Number of tasks that ran on the device.
     message
         Empty, or one line from the task that failed.
+    ports
+        By port name: why its script failed. Empty with a `message` means that it concerns all ports.
     """
 
     device: str
     ok: bool
     tasks: int
     message: str = ""
+    ports: Mapping[str, str] = field(default_factory=dict)

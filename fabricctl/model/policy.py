@@ -17,6 +17,15 @@ class Stance(StrEnum):
     ALLOW = "allow"
 
 
+class DscpMap(StrEnum):
+    """Where packets go whose DSCP is neither the lossless class's nor that of congestion notification."""
+
+    ZERO = "zero"
+    """All to priority 0: nothing else rides the lossless class."""
+    SHIFT = "shift"
+    """To priority DSCP >> 3, as most NICs do by default."""
+
+
 @dataclass(frozen=True, slots=True)
 class TrafficClass:
     """A class of traffic: `priority` 0..7 (802.1p), `dscp` 0..63."""
@@ -119,6 +128,10 @@ class Limits:
     loss_queue_pairs: int = 4
 
 
+ALL_PAIRS = "all"
+"""`GatePolicy.pairs`: every pair of a job's ports counts."""
+
+
 @dataclass(frozen=True, slots=True)
 class GatePolicy:
     """How the gate answers.
@@ -162,6 +175,8 @@ class Policy:
         What a setting that a device cannot have does to an apply (allow = silent is not on offer).
     source
         Path of the file.
+    dscp_map
+        The priorities of all other DSCPs.
     """
 
     name: str
@@ -176,7 +191,15 @@ class Policy:
     class_weights: Mapping[int, int] = field(default_factory=dict)
     unsupported: Stance = Stance.WARN
     source: str = ""
+    dscp_map: DscpMap = DscpMap.ZERO
 
     def ecn_for(self, speed_gbps: int) -> EcnProfile | None:
         """Return the marking profile of a port of that speed, None where none is meant."""
         return self.ecn.get(speed_gbps, self.ecn.get(0))
+
+    @property
+    def roce_tos(self) -> int:
+        """Type of service of RoCE traffic: the lossless DSCP << 2, plus ECT(0) when ECN is on; 0 for none."""
+        if self.lossless is None:
+            return 0
+        return self.lossless.dscp << 2 | (2 if self.ecn else 0)

@@ -35,6 +35,9 @@ class Sample:
         What ran the loop (``pyverbs``), with its version.
     error
         Empty, or one line: why there is no result. Then `latencies_ns` and `numbers` are empty.
+    error_kind
+        Whose it is, in the agent's words (``agent/wire.py``): ``peer`` is the fabric's or the other end's
+        own "no" and counts as a failure; all others (``setup``, ``deadline``, ...) are "not measured".
     latencies_ns
         Every timed operation in order, nothing trimmed, warm-up left out.
     numbers
@@ -58,6 +61,7 @@ class Sample:
     numbers_by_path: tuple[Mapping[str, int], ...] = ()
     counters: Mapping[str, Entry] = field(default_factory=dict)
     parameters: Mapping[str, str | int | float] = field(default_factory=dict)
+    error_kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,13 +23,15 @@ class Run:
     Parameters
     ----------
     id
-        ``v20261129-2017-3f2a``: sorts by time, names the kind by its first letter.
+        ``v20261129-201730-3f2a``: names the kind by its first letter, then the start in UTC.
     ended_at
         Unix time; None while it runs, or if it was killed.
     outcome
         None while it runs.
     summary
         One line.
+    interrupted
+        It has no end and its process is gone: it was killed.
     """
 
     id: str
@@ -40,3 +42,4 @@ class Run:
     ended_at: float | None = None
     outcome: Outcome | None = None
     summary: str = ""
+    interrupted: bool = False

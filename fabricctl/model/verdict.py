@@ -43,7 +43,7 @@ class Finding:
     samples
         How many samples or packets stand behind it; 0 for none.
     next_step
-        What to do about it; empty when it passed.
+        What to do about it; empty when it passed, unless it passed with a note that has a remedy.
     """
 
     check: str
@@ -90,6 +90,8 @@ class Suspect:
         Other elements that explain just as much; empty when it is the only one.
     evidence
         One sentence: why it, and which pairs cleared the others.
+    ports
+        The ports at fault if it is: both ends of a link, all ports of a node; none for a switch.
     """
 
     element: str

@@ -100,6 +100,11 @@ class Check(Protocol):
         """Name in findings and in ``--only``."""
         ...
 
+    @property
+    def needs_readings(self) -> bool:
+        """Whether it judges what devices said; if not, ``fabricctl check`` runs it offline."""
+        ...
+
     def judge(
         self,
         fabric: Fabric,

@@ -1,0 +1,45 @@
+"""The agent's command line: ``python3 agent.pyz --idle-s 120``, or ``--self-test``."""
+
+from __future__ import annotations
+
+import sys
+
+OLDEST = (3, 9)
+IDLE_S = 120.0
+
+
+def main(arguments: list[str]) -> int:
+    """Serve, or test whether this node could; returns the exit status."""
+    if sys.version_info < OLDEST:
+        wanted = ".".join(str(n) for n in OLDEST)
+        return _say(
+            f"Python {sys.version.split()[0]} is too old for the probes; install Python {wanted} or newer"
+        )
+    if arguments == ["--self-test"]:
+        return _self_test()
+    if len(arguments) == 2 and arguments[0] == "--idle-s":  # noqa: PLR2004  an option and its value
+        return _serve(float(arguments[1]))
+    return _serve(IDLE_S) if not arguments else _say("usage: agent [--idle-s SECONDS | --self-test]")
+
+
+def _serve(idle_s: float) -> int:
+    from fabricctl.agent.serve import serve  # noqa: PLC0415  an old Python could not even read it
+
+    serve(idle_s)
+    return 0
+
+
+def _self_test() -> int:
+    from fabricctl.agent.serve import hello  # noqa: PLC0415  an old Python could not even read it
+
+    found = hello()
+    if found["error"]:
+        return _say(found["error"])
+    devices = ", ".join(found["devices"]) or "no RDMA device"
+    sys.stdout.write(f"ready: Python {found['python']}, pyverbs {found['pyverbs']}, {devices}\n")
+    return 0 if found["devices"] else 1
+
+
+def _say(line: str) -> int:
+    sys.stderr.write(f"{line}\n")
+    return 1

@@ -1,0 +1,239 @@
+"""Carry a change out and record it, and clean up after runs that were killed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from fabricctl.apply import compose
+from fabricctl.apply.batches import ports_of
+from fabricctl.apply.plan import compare
+from fabricctl.apply.record import Applied, ApplyRecord, RecordStore, State, keep, load
+from fabricctl.apply.rollout import Change, Readings, Rollout, Tools
+from fabricctl.apply.show import summary
+from fabricctl.errors import BusyError
+from fabricctl.model import settings
+from fabricctl.model.fabric import Fabric
+from fabricctl.model.names import PortId
+from fabricctl.model.plan import Plan
+from fabricctl.model.run import Run
+from fabricctl.model.verdict import Outcome
+
+SAFETY_S = 600
+"""Seconds after which a device reverts by itself when it is not confirmed."""
+
+_GRACE_S = 5
+_PROGRESS_S = 15
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of an apply, a rollback or a confirm.
+
+    Parameters
+    ----------
+    run
+        None if there was nothing to do and nothing to record.
+    proven, total
+        Settings that were read as intended at the end, of all in scope.
+    tasks
+        By device that ansible was sent to: the tasks that ran on it.
+    failed, held
+        By port: why it is not as intended; why it was not touched.
+    deadline
+        Unix time at which the first device reverts unless it is confirmed; None if nothing waits.
+    notes
+        What else the reader should know, a line each.
+    readings
+        The last reading of each device.
+    """
+
+    run: Run | None
+    state: State
+    plan: Plan
+    proven: int
+    total: int
+    tasks: Mapping[str, int] = field(default_factory=dict)
+    failed: Mapping[PortId, str] = field(default_factory=dict)
+    held: Mapping[PortId, str] = field(default_factory=dict)
+    deadline: float | None = None
+    notes: tuple[str, ...] = ()
+    readings: Readings = field(default_factory=dict)
+
+    @property
+    def outcome(self) -> Outcome:
+        """FAIL if a port failed, UNKNOWN if something was left out or waits, else PASS."""
+        if self.failed:
+            return Outcome.FAIL
+        if self.held or self.plan.unread:
+            return Outcome.UNKNOWN
+        return Outcome.PASS
+
+
+def carry_out(
+    change: Change, run: Run, tools: Tools, store: RecordStore, undone: Sequence[str] = ()
+) -> Result:
+    """Roll a change out and record how far it came, also when it is interrupted."""
+    record = ApplyRecord(
+        state=State.RUNNING,
+        plan=change.plan,
+        wanted=change.targets,
+        before={
+            port: reading.settings
+            for port in ports_of(change.plan.devices)
+            if (reading := change.before[port.device].ports.get(port)) is not None
+        },
+        scripts=change.scripts,
+        deadline=tools.now() + change.within_s,
+        undone=tuple(undone),
+    )
+    # It is in the store before the first device is touched: a killed run can be found and cleaned up.
+    keep(store, Applied(run, record), new=True)
+    rollout = Rollout(change, tools, _Progress(run, record, store))
+    try:
+        rollout.run()
+    except BaseException:
+        left = _so_far(record, rollout)
+        keep(store, Applied(run, replace(left, state=_broken_off(left))))
+        store.finish(run, Outcome.ERROR, "interrupted; what was not confirmed was reverted")
+        raise
+    return close(run, record, rollout, store)
+
+
+class _Progress:
+    """Keeps how far a run has come, but not so often that a large record is all that is written."""
+
+    def __init__(self, run: Run, record: ApplyRecord, store: RecordStore) -> None:
+        self._run, self._record, self._store = run, record, store
+        self._next = 0.0
+
+    def __call__(self, rollout: Rollout) -> None:
+        now = rollout.tools.now()
+        if now >= self._next:
+            keep(self._store, Applied(self._run, _so_far(self._record, rollout)))
+            self._next = now + _PROGRESS_S
+
+
+def close(run: Run, record: ApplyRecord, rollout: Rollout, store: RecordStore) -> Result:
+    """Record the end of a rollout and return what came of it."""
+    result = conclude(run, rollout)
+    keep(store, Applied(run, replace(_so_far(record, rollout), state=result.state)))
+    store.finish(run, result.outcome, f"{result.state}: {summary(rollout.change.plan)}")
+    return result
+
+
+def conclude(run: Run, rollout: Rollout) -> Result:
+    """Return what came of a rollout, from the last reading of every device."""
+    change = rollout.change
+    # What is kept over reboots follows with the confirm: before, it proves and disproves nothing.
+    boot = change.auto_confirm
+    readings: Readings = {**change.before, **rollout.after}
+    left = compare(change.fabric, change.targets, readings, change.drivers)
+    wrong = sum(1 for step in left.steps if boot or step.setting != settings.BOOT)
+    sizes = {p: sum(boot or name != settings.BOOT for name in v) for p, v in change.targets.items()}
+    unread = sum(size for port, size in sizes.items() if port.device in left.unread)
+    tasks: dict[str, int] = {}
+    for outcome in rollout.outcomes:
+        tasks[outcome.device] = tasks.get(outcome.device, 0) + outcome.tasks
+    waits = not boot and len(rollout.failed) + len(rollout.held) < len(ports_of(change.plan.devices))
+    state = State.WAITING if waits else State.FAILED if rollout.failed else State.DONE
+    return Result(
+        run=run,
+        state=state,
+        plan=change.plan,
+        proven=sum(sizes.values()) - unread - wrong,
+        total=sum(sizes.values()),
+        tasks=tasks,
+        failed=dict(rollout.failed),
+        held=dict(rollout.held),
+        deadline=rollout.deadline if waits else None,
+        readings=readings,
+    )
+
+
+def settle(fabric: Fabric, store: RecordStore, tools: Tools) -> tuple[Applied, ...]:
+    """Bring what earlier runs left unfinished to its end, and return the history, the newest first.
+
+    A run that was killed is reverted now where it is not confirmed; one that nobody confirmed in time has
+    reverted by itself. Call it with the inventory's lock held: what is "running" then was killed.
+    """
+    for applied in load(store, fabric.source):
+        match applied.record.state:
+            case State.RUNNING:
+                _recover(applied, fabric, store, tools)
+            case State.WAITING if tools.now() > (applied.record.deadline or 0) + _GRACE_S:
+                keep(store, Applied(applied.run, replace(applied.record, state=State.REVERTED, proven=())))
+                store.finish(applied.run, Outcome.ERROR, "not confirmed in time: the devices reverted it")
+            case _:
+                pass
+    return load(store, fabric.source)
+
+
+def waiting(history: Iterable[Applied]) -> Applied | None:
+    """Return the apply that waits to be confirmed."""
+    return next((a for a in history if a.record.state is State.WAITING), None)
+
+
+def refuse_if_waiting(history: Iterable[Applied]) -> None:
+    """Refuse to start on top of an apply that may yet revert by itself.
+
+    Raises
+    ------
+    BusyError
+        An apply waits to be confirmed.
+    """
+    found = waiting(history)
+    if found is None:
+        return
+    raise BusyError(
+        f"apply {found.run.id} waits to be confirmed until {clock(found.record.deadline)}",
+        where=found.run.inventory,
+        next_step='"fabricctl confirm" keeps it, "fabricctl rollback" takes it back now',
+    )
+
+
+def clock(at: float | None) -> str:
+    """Return a Unix time as local time, without the date if it is today's."""
+    then, today = time.localtime(at), time.localtime()
+    same_day = then[:3] == today[:3]
+    return time.strftime("%H:%M:%S" if same_day else "%Y-%m-%d %H:%M:%S", then)
+
+
+def revert_now(applied: Applied, fabric: Fabric, tools: Tools) -> list[str]:
+    """Undo what an apply has not confirmed, at once; return a line for each device where that failed."""
+    names = [plan.device for plan in applied.record.plan.devices if fabric.has_device(plan.device)]
+    script = compose.revert_script(applied.run.id)
+    outcomes = tools.push([compose.Job(fabric.device(name), script) for name in names])
+    until = clock(applied.record.deadline)
+    return [f"{o.device}: {o.message}; it reverts by itself at {until}" for o in outcomes if not o.ok]
+
+
+def _recover(applied: Applied, fabric: Fabric, store: RecordStore, tools: Tools) -> None:
+    tools.report(f"{applied.run.id} was killed: reverting what it had not confirmed")
+    for line in revert_now(applied, fabric, tools):
+        tools.report(f"  {line}")
+    keep(store, Applied(applied.run, replace(applied.record, state=_broken_off(applied.record))))
+    store.finish(applied.run, Outcome.ERROR, "killed; what it had not confirmed was reverted by the next run")
+
+
+def _so_far(record: ApplyRecord, rollout: Rollout) -> ApplyRecord:
+    change = rollout.change
+    left = compare(change.fabric, change.targets, {**change.before, **rollout.after}, change.drivers)
+    wrong = {s.port for s in left.steps if change.auto_confirm or s.setting != settings.BOOT}
+    bad = wrong | set(rollout.failed) | set(rollout.held)
+    return replace(
+        record,
+        proven=tuple(p for p in change.targets if p not in bad and p.device not in left.unread),
+        failed=dict(rollout.failed),
+        held=dict(rollout.held),
+        outcomes=tuple(rollout.outcomes),
+        slots={name: tuple(slots) for name, slots in rollout.slots.items()},
+        deadline=rollout.deadline,
+    )
+
+
+def _broken_off(record: ApplyRecord) -> State:
+    """Return the state of a run that did not come to its end: failed if a part of it was confirmed."""
+    changed = set(ports_of(record.plan.devices))
+    return State.FAILED if changed & set(record.proven) else State.REVERTED

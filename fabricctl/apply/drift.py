@@ -1,0 +1,98 @@
+"""Compare what the devices hold now with what the last apply proved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from fabricctl import readback
+from fabricctl.apply.carry import clock, waiting
+from fabricctl.apply.flow import select
+from fabricctl.apply.plan import compare
+from fabricctl.apply.record import Applied, in_force
+from fabricctl.apply.rollout import Tools
+from fabricctl.apply.show import deviation
+from fabricctl.errors import UsageError
+from fabricctl.model.fabric import Fabric
+from fabricctl.model.names import PortId
+from fabricctl.model.reading import Entry, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A setting that is not as an apply proved it.
+
+    Parameters
+    ----------
+    since
+        Name of the apply whose intent is in force.
+    """
+
+    port: PortId
+    setting: str
+    wanted: Value
+    found: Entry
+    since: str
+
+
+@dataclass(frozen=True)
+class Drift:
+    """What differs, what could not be read, and what nobody has applied yet.
+
+    Parameters
+    ----------
+    checked
+        Settings that were read and compared.
+    unread
+        By device: why it could not be read.
+    never
+        Ports of the inventory that no apply in force has proved.
+    """
+
+    checked: int
+    differences: tuple[Difference, ...]
+    unread: dict[str, str]
+    never: tuple[PortId, ...]
+
+
+def drift(fabric: Fabric, history: Iterable[Applied], limit: Sequence[str], tools: Tools) -> Drift:
+    """Read the devices and compare them with the recorded intent.
+
+    Raises
+    ------
+    UsageError
+        No apply of this inventory is in force.
+    """
+    history = tuple(history)
+    held = waiting(history)
+    if held is not None:
+        until = clock(held.record.deadline)
+        tools.report(f"{held.run.id} waits to be confirmed until {until}: compared with what held before it")
+    known = {port: v for port, v in in_force(history).items() if fabric.has_device(port.device)}
+    if not known:
+        raise UsageError(
+            "nothing is recorded for this inventory: no apply is in force",
+            where=fabric.source,
+            next_step='run "fabricctl apply", or compare with the policy: "fabricctl plan"',
+        )
+    devices = select(fabric, limit)
+    tools.report(f"reading {len(devices)} devices")
+    readings = tools.read(devices)
+    drivers = {device.name: readback.driver_of(device) for device in devices}
+    ports = [port.id for device in devices for port in device.ports]
+    targets = {port: known[port][1] for port in ports if port in known}
+    found = compare(fabric, targets, readings, drivers)
+    return Drift(
+        checked=sum(len(v) for port, v in targets.items() if port.device not in found.unread),
+        differences=tuple(
+            Difference(s.port, s.setting, s.new, s.old, known[s.port][0].id) for s in found.steps
+        ),
+        unread=dict(found.unread),
+        never=tuple(port for port in ports if port not in known),
+    )
+
+
+def line(item: Difference) -> str:
+    """Return ``node2/eth1 pfc_priorities: should be 3, is none (since apply a2026...)``."""
+    text = deviation(item.setting, item.wanted, item.found)
+    return f"{item.port} {item.setting}: {text} (since apply {item.since})"

@@ -1,0 +1,366 @@
+"""Carry out a plan: push in batches and waves, read back, revert what is not proven, confirm what is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fabricctl.apply import compose
+from fabricctl.apply.batches import Batch, batches, ports_of, restrict, waves
+from fabricctl.apply.compose import Job
+from fabricctl.apply.plan import Targets, compare, entry_of
+from fabricctl.apply.render import NOT_KEPT, render_port
+from fabricctl.apply.show import deviation, entry_text
+from fabricctl.model import settings
+from fabricctl.model.fabric import Device, Fabric
+from fabricctl.model.names import PortId
+from fabricctl.model.plan import DevicePlan, Plan, PushOutcome, Step
+from fabricctl.model.reading import DeviceReading, Known, Value
+from fabricctl.plugin.protocols import Driver
+
+Readings = Mapping[str, DeviceReading]
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """The world outside, as functions: what reads, pushes, tells the time and shows progress."""
+
+    read: Callable[[Sequence[Device]], Readings]
+    push: Callable[[Sequence[Job]], Sequence[PushOutcome]]
+    report: Callable[[str], None]
+    now: Callable[[], float] = time.time
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a rollout is to bring about.
+
+    Parameters
+    ----------
+    targets
+        By port: the settings that prove it.
+    context
+        By port: the settings that its script is rendered with; the targets and what goes with them.
+    scripts
+        Boot scripts by digest.
+    within_s
+        Seconds after which a device reverts by itself unless it is confirmed.
+    auto_confirm
+        Whether to confirm as soon as a batch is proven.
+    """
+
+    apply_id: str
+    fabric: Fabric
+    drivers: Mapping[str, Driver]
+    plan: Plan
+    targets: Targets
+    context: Targets
+    before: Readings
+    scripts: Mapping[str, str]
+    within_s: int = 600
+    auto_confirm: bool = True
+    batch: int = 32
+
+
+@dataclass
+class Rollout:
+    """A rollout at work. Its results are what the flow records.
+
+    Parameters
+    ----------
+    failed
+        By port: why it is not as it should be, and what became of it.
+    held
+        By port: why it was not touched.
+    slots
+        By device: pushes that are not confirmed.
+    armed
+        Ports that were pushed, and neither confirmed nor reverted.
+    deadline
+        Unix time at which the first unconfirmed device reverts by itself.
+    after
+        The last reading of every device that was pushed to.
+    """
+
+    change: Change
+    tools: Tools
+    progress: Callable[[Rollout], None] = lambda _: None
+    failed: dict[PortId, str] = field(default_factory=dict)
+    held: dict[PortId, str] = field(default_factory=dict)
+    slots: dict[str, list[int]] = field(default_factory=dict)
+    armed: set[PortId] = field(default_factory=set)
+    deadline: float | None = None
+    after: dict[str, DeviceReading] = field(default_factory=dict)
+    outcomes: list[PushOutcome] = field(default_factory=list)
+    _slot: int = 0
+
+    def run(self) -> None:
+        """Roll the plan out; a batch that is not proven stops the rest.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            It was stopped; what was not confirmed has been reverted, or will be by its timer.
+        """
+        self._hold_unread()
+        todo = batches(self.change.plan.devices, self.change.fabric, self.change.batch)
+        try:
+            for number, batch in enumerate(todo, 1):
+                if self.failed:
+                    self._hold(ports_of(batch), "not attempted: an earlier batch failed")
+                    continue
+                if len(todo) > 1:
+                    self.tools.report(f"batch {number} of {len(todo)}: {len(ports_of(batch))} ports")
+                self._batch(batch)
+                self.progress(self)
+        except BaseException:
+            self._abandon()
+            raise
+
+    def confirm(self, plans: Batch) -> None:
+        """Stop the revert timers of these ports' devices, keep their settings over reboots, and read back."""
+        jobs = [self._confirm_job(plan) for plan in plans]
+        self.tools.report(f"confirming {len(jobs)} devices")
+        for outcome in self._push(jobs):
+            ports = ports_of([p for p in plans if p.device == outcome.device])
+            if outcome.ok:
+                self.slots.pop(outcome.device, None)
+                self.armed.difference_update(ports)
+            elif outcome.tasks:
+                self._fail(ports, f"not confirmed: {outcome.message}")
+            else:
+                self._fail(ports, f"not confirmed, it reverts by itself {self.until()}: {outcome.message}")
+        if not self.slots:
+            self.deadline = None
+        self._read_back(plans, boot=True)
+
+    def _batch(self, batch: Batch) -> None:
+        pushed: set[PortId] = set()
+        for wave in waves(batch, self.change.fabric):
+            pushed |= self._wave(restrict(wave, self._sound(ports_of(wave))))
+        self._read_back(restrict(batch, pushed), boot=False)
+        self._revert([p for p in ports_of(batch) if p in self.failed and p in self.armed])
+        self._leave_to_timers(batch)
+        if self.change.auto_confirm:
+            sound = restrict(batch, self._sound(ports_of(batch)))
+            if sound:
+                self.confirm(sound)
+
+    def _leave_to_timers(self, batch: Batch) -> None:
+        """Give up devices on which a port could not be reverted: to confirm them would stop its timer."""
+        stuck = {port.device for port in self.armed if port in self.failed}
+        if not stuck:
+            return
+        ports = ports_of(batch)
+        why = f"left to the device's timer, which reverts it {self.until()}: another port is not reverted"
+        self._fail([p for p in self._sound(ports) if p.device in stuck], why)
+        self._stop_far_ends()
+        self._revert([p for p in ports if p in self.failed and p in self.armed and p.device not in stuck])
+
+    def _wave(self, wave: Batch) -> set[PortId]:
+        if not wave:
+            return set()
+        ports = ports_of(wave)
+        names = [plan.device for plan in wave]
+        self.tools.report(f"setting {len(ports)} ports on {_few(names)}")
+        self._slot += 1
+        jobs = [self._push_job(plan) for plan in wave]
+        if self.deadline is None:
+            self.deadline = self.tools.now() + self.change.within_s
+        for plan in wave:
+            self.slots.setdefault(plan.device, []).append(self._slot)
+        self.armed.update(ports)
+        for outcome in self._push(jobs):
+            mine = [p for p in ports if p.device == outcome.device]
+            if outcome.ok:
+                continue
+            if outcome.ports:
+                for port in mine:
+                    if port.port in outcome.ports:
+                        self._fail([port], outcome.ports[port.port])
+            else:
+                self._fail(mine, outcome.message)
+        self._stop_far_ends()
+        return set(ports)
+
+    def _read_back(self, plans: Batch, *, boot: bool) -> None:
+        if not plans:
+            return
+        names = list(dict.fromkeys(plan.device for plan in plans))
+        self.tools.report(f"reading back {_few(names)}")
+        self._read(names)
+        ports = [p for p in ports_of(plans) if p not in self.failed]
+        found = compare(
+            self.change.fabric,
+            {port: self.change.targets[port] for port in ports},
+            {name: self.after[name] for name in names},
+            self.change.drivers,
+        )
+        for port in ports:
+            if port.device in found.unread:
+                self._fail([port], f"could not be read back: {found.unread[port.device]}")
+            steps = [s for s in found.steps if s.port == port and (boot or s.setting != settings.BOOT)]
+            if steps:
+                self._fail([port], "; ".join(_mismatch(step) for step in steps))
+        if not boot:
+            self._stop_far_ends()
+
+    def _revert(self, ports: Sequence[PortId]) -> None:
+        """Undo the unconfirmed change on `ports` now, and see that it is undone."""
+        if not ports:
+            return
+        names = list(dict.fromkeys(port.device for port in ports))
+        self.tools.report(f"reverting {_few([str(port) for port in ports])}")
+        jobs = [self._revert_job(name, [p.port for p in ports if p.device == name]) for name in names]
+        outcomes = {outcome.device: outcome for outcome in self._push(jobs)}
+        self._read(names)
+        for port in ports:
+            wrong = self._not_undone(port)
+            if not wrong:
+                self.armed.discard(port)
+                self.failed[port] += f" ({self._what_is_restored(port)})"
+                continue
+            self.failed[port] += f" (NOT reverted: {self._why_not(outcomes[port.device], wrong)})"
+            if outcomes[port.device].ok:
+                self.armed.discard(port)  # its timer is gone with its undo
+        for name in names:
+            if not any(port.device == name for port in self.armed):
+                self.slots.pop(name, None)
+
+    def _abandon(self) -> None:
+        touched = [port for port in ports_of(self.change.plan.devices) if port in self.armed]
+        for port in touched:
+            self.failed.setdefault(port, "interrupted")
+        try:
+            self._revert(touched)
+        except KeyboardInterrupt:
+            self.tools.report(f"what was not confirmed is reverted by the devices themselves {self.until()}")
+
+    def until(self) -> str:
+        """Return when the first unconfirmed device reverts by itself, as ``at 14:03:20``."""
+        if self.deadline is None:
+            return "at once"
+        return f"at {time.strftime('%H:%M:%S', time.localtime(self.deadline))}"
+
+    # What is sent
+
+    def _push(self, jobs: Sequence[Job]) -> Sequence[PushOutcome]:
+        outcomes = self.tools.push(jobs)
+        self.outcomes += outcomes
+        return outcomes
+
+    def _push_job(self, plan: DevicePlan) -> Job:
+        device = self.change.fabric.device(plan.device)
+        changes = [
+            self._port_change(device, port, [s for s in plan.steps if s.port == port])
+            for port in ports_of([plan])
+        ]
+        script = compose.push_script(self.change.apply_id, self._slot, changes, self.change.within_s)
+        return Job(device, script)
+
+    def _port_change(self, device: Device, port: PortId, steps: Sequence[Step]) -> compose.PortChange:
+        rdma = self.change.fabric.port(port).rdma
+        context = self.change.context[port]
+        old: dict[str, Value] = {}
+        for setting in context:
+            match entry_of(self.change.before[device.name], port, setting):
+                case Known(value):
+                    old[setting] = value
+                case _:
+                    pass  # what is not known cannot be restored
+        return compose.PortChange(
+            port=port.port,
+            script=render_port(device.role, device.driver, port.port, rdma, context),
+            names=tuple(step.setting for step in steps),
+            undo=render_port(device.role, device.driver, port.port, rdma, old),
+            undo_names=tuple(step.setting for step in steps if step.setting in old),
+        )
+
+    def _confirm_job(self, plan: DevicePlan) -> Job:
+        keep: dict[str, str] = {}
+        forget = []
+        for step in plan.steps:
+            if step.setting != settings.BOOT:
+                continue
+            if step.new == NOT_KEPT:
+                forget.append(step.port.port)
+            else:
+                keep[step.port.port] = self.change.scripts[str(step.new)]
+        slots = self.slots.get(plan.device, [])
+        script = compose.confirm_script(self.change.apply_id, slots, keep, forget)
+        return Job(self.change.fabric.device(plan.device), script)
+
+    def _revert_job(self, name: str, ports: Sequence[str]) -> Job:
+        return Job(self.change.fabric.device(name), compose.revert_script(self.change.apply_id, ports))
+
+    # What is concluded
+
+    def _read(self, names: Sequence[str]) -> None:
+        self.after.update(self.tools.read([self.change.fabric.device(name) for name in names]))
+
+    def _not_undone(self, port: PortId) -> str:
+        reading = self.after.get(port.device)
+        for step in self.change.plan.steps:
+            if step.port != port or step.setting == settings.BOOT or not isinstance(step.old, Known):
+                continue
+            entry = entry_of(reading, port, step.setting)
+            if entry != step.old:
+                return f"{step.setting} is {entry_text(step.setting, entry)}"
+        return ""
+
+    def _why_not(self, outcome: PushOutcome, wrong: str) -> str:
+        if outcome.ok:
+            return f"{wrong}, though its script says that it did; set it by hand"
+        return f"{outcome.message or wrong}; its timer reverts it {self.until()}"
+
+    def _what_is_restored(self, port: PortId) -> str:
+        steps = [s for s in self.change.plan.steps if s.port == port and s.setting != settings.BOOT]
+        # What had no value and has none again, for the same reason, is as it was.
+        reading = self.after.get(port.device)
+        lost = [
+            s.setting
+            for s in steps
+            if not isinstance(s.old, Known) and entry_of(reading, port, s.setting) != s.old
+        ]
+        if not lost:
+            return "reverted, and read back so"
+        return f"reverted except {', '.join(lost)}: what that was is not known"
+
+    def _sound(self, ports: Iterable[PortId]) -> list[PortId]:
+        return [port for port in ports if port not in self.failed and port not in self.held]
+
+    def _fail(self, ports: Iterable[PortId], why: str) -> None:
+        for port in ports:
+            self.failed.setdefault(port, why)
+
+    def _hold(self, ports: Iterable[PortId], why: str) -> None:
+        for port in ports:
+            self.held.setdefault(port, why)
+
+    def _hold_unread(self) -> None:
+        planned = set(ports_of(self.change.plan.devices))
+        for name, why in self.change.plan.unread.items():
+            for port in self.change.fabric.device(name).ports:
+                peer = self.change.fabric.peer(port.id)
+                if peer in planned:
+                    text = f"not attempted: its link's other end {port.id} could not be read: {why}"
+                    self._hold([peer], text)
+
+    def _stop_far_ends(self) -> None:
+        """Fail the other ends of failed ports: a link with one end changed is worse than one with none."""
+        planned = set(ports_of(self.change.plan.devices))
+        for port in list(self.failed):
+            peer = self.change.fabric.peer(port)
+            if peer in planned and peer not in self.held:
+                self._fail([peer], f"its link's other end {port} failed")
+
+
+def _mismatch(step: Step) -> str:
+    return f"{step.setting} {deviation(step.setting, step.new, step.old)}"
+
+
+def _few(names: Sequence[str]) -> str:
+    shown = 4
+    rest = len(names) - shown
+    return ", ".join(names[:shown]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,0 +1,112 @@
+"""What apply, rollback and confirm share: asking, and showing what came of it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+
+import click
+
+from fabricctl.apply.carry import Result, clock
+from fabricctl.apply.record import State
+from fabricctl.apply.show import plan_lines
+from fabricctl.cli.common import emit_json, tell
+from fabricctl.cli.exits import Exit, exit_for
+from fabricctl.errors import UsageError
+from fabricctl.model.plan import Plan
+
+
+def asker(*, yes: bool, question: str) -> Callable[[Plan], bool]:
+    """Return what shows a plan and asks whether to go on.
+
+    Parameters
+    ----------
+    yes
+        Go on without asking.
+    """
+
+    def agree(plan: Plan) -> bool:
+        for line in plan_lines(plan):
+            tell(line)
+        if yes:
+            return True
+        if not sys.stdin.isatty():
+            raise UsageError(
+                "nobody can be asked: there is no terminal", next_step="add --yes, or see the plan"
+            )
+        return click.confirm(question, err=True)
+
+    return agree
+
+
+def finish(result: Result | None, started: float, *, as_json: bool, simulated: str) -> None:
+    """Print what came of a change and exit with its code.
+
+    Parameters
+    ----------
+    result
+        None: it was not agreed to.
+    started
+        Monotonic time at which the command began, in seconds.
+    """
+    if result is None:
+        tell("nothing was changed")
+        raise SystemExit(Exit.PENDING)
+    seconds = time.monotonic() - started
+    if as_json:
+        emit_json(_facts(result, seconds, simulated))
+    else:
+        for line in _lines(result, seconds, simulated):
+            click.echo(line)
+    code = exit_for([result.outcome])
+    if code is not Exit.PASS:
+        raise SystemExit(code)
+
+
+def _lines(result: Result, seconds: float, simulated: str) -> list[str]:
+    lines = [f"{port}: failed: {why}" for port, why in result.failed.items()]
+    lines += [f"{port}: {why}" for port, why in result.held.items()]
+    lines += [f"{device}: not changed: {why}" for device, why in result.plan.unread.items()]
+    lines += list(result.notes)
+    if result.state is State.WAITING:
+        until = clock(result.deadline)
+        lines.append(f'not confirmed: the devices revert at {until}; "fabricctl confirm" keeps it')
+    lines.append(_summary(result, seconds))
+    if simulated:
+        lines.append(f"simulated: {simulated}")
+    return lines
+
+
+def _summary(result: Result, seconds: float) -> str:
+    changed = len(result.plan.steps)
+    name = f"{result.run.id}: " if result.run else ""
+    if not result.tasks:
+        done = "nothing to do" if not changed else "nothing was changed"
+        return f"{name}{done}; 0 tasks on 0 devices; {_proof(result)}; {seconds:.1f} s"
+    counts = result.tasks.values()
+    sent = f"{sum(counts)} tasks on {len(counts)} devices, at most {max(counts)} each"
+    planned = f"{changed} settings to change on {len(result.plan.devices)} devices"
+    return f"{name}{result.state}; {planned}; {sent}; {_proof(result)}; {seconds:.1f} s"
+
+
+def _proof(result: Result) -> str:
+    as_what = "as before" if result.state is State.REVERTED else "as intended"
+    return f"read back: {result.proven} of {result.total} settings {as_what}"
+
+
+def _facts(result: Result, seconds: float, simulated: str) -> dict[str, object]:
+    return {
+        "run": result.run.id if result.run else None,
+        "state": result.state,
+        "outcome": result.outcome,
+        "plan": result.plan,
+        "read_back": {"as_intended": result.proven, "settings": result.total},
+        "tasks": result.tasks,
+        "failed": result.failed,
+        "not_attempted": result.held,
+        "reverts_at": result.deadline,
+        "notes": result.notes,
+        "seconds": round(seconds, 1),
+        "simulated": simulated,
+    }

@@ -1,0 +1,88 @@
+"""``fabricctl check``: is what the inventory and the policy say sound? Contacts nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from fabricctl.cli.common import emit_json, find_inventory, inventory_argument, json_option, load
+from fabricctl.cli.exits import exit_for
+from fabricctl.model.fabric import Fabric
+from fabricctl.model.policy import Policy
+from fabricctl.model.verdict import Finding, Outcome, worst
+from fabricctl.plugin import finder
+
+
+@click.command()
+@inventory_argument
+@json_option
+def command(
+    inventory: Path | None, inventory_option: Path | None, policy: Path | None, *, as_json: bool
+) -> None:
+    """Check inventory and policy offline: both ends of every link, and the chain of classes.
+
+    Nothing is contacted. Exit code 0: sound; 1: a check failed; 2: a mistake in a file; 4: something
+    could not be judged.
+    """
+    from fabricctl.apply.intent import intents  # noqa: PLC0415  loaded only when the command runs
+
+    fabric, chosen = load(find_inventory(inventory, inventory_option), policy)
+    wanted = intents(fabric, chosen)
+    checks = [finder.check(name) for name in finder.names("check")]
+    findings = tuple(
+        finding
+        for check in checks
+        if not check.needs_readings
+        for finding in check.judge(fabric, chosen, wanted, None)
+    )
+    if as_json:
+        emit_json(_as_json(fabric, chosen, findings))
+    else:
+        click.echo("\n".join(_as_text(fabric, chosen, findings)))
+    raise SystemExit(exit_for(finding.outcome for finding in findings))
+
+
+def _as_json(fabric: Fabric, policy: Policy, findings: tuple[Finding, ...]) -> dict[str, object]:
+    return {
+        "inventory": fabric.source,
+        "policy": {"name": policy.name, "source": policy.source},
+        "simulated": fabric.simulated,
+        "nodes": len(fabric.nodes()),
+        "switches": len(fabric.switches()),
+        "links": len(fabric.links),
+        "outcome": worst(finding.outcome for finding in findings),
+        "findings": findings,
+    }
+
+
+def _as_text(fabric: Fabric, policy: Policy, findings: tuple[Finding, ...]) -> list[str]:
+    """Return one line a check, then what did not pass in full, notes of what passed, and the outcome."""
+    ports = sum(len(device.ports) for device in fabric.devices)
+    devices = f"{_count(len(fabric.nodes()), 'node')}, {_count(len(fabric.switches()), 'switch', 'switches')}"
+    cabling = f"{_count(ports, 'port')}, {_count(len(fabric.links), 'cable')}"
+    lines = [f"{devices}, {cabling}; policy {policy.name}"]
+    if fabric.simulated:
+        lines.append(f"simulated: {fabric.simulated}")
+    for check in dict.fromkeys(finding.check for finding in findings):
+        of_check = [finding for finding in findings if finding.check == check]
+        lines.append(f"{check:<12} {worst(f.outcome for f in of_check):<8} {_counts(of_check)}")
+    lines += [_line(f) for f in findings if f.outcome is not Outcome.PASS]
+    lines += [f"note: {f.subject}: {f.what}" for f in findings if f.outcome is Outcome.PASS and f.next_step]
+    return [*lines, f"outcome: {worst(f.outcome for f in findings)}"]
+
+
+def _line(finding: Finding) -> str:
+    advice = f"; {finding.next_step}" if finding.next_step else ""
+    return f"{finding.outcome}: {finding.subject}: {finding.what}{advice} [{finding.check}]"
+
+
+def _counts(findings: Iterable[Finding]) -> str:
+    counts = Counter(finding.outcome for finding in findings)
+    return ", ".join(f"{counts[outcome]} {outcome}" for outcome in Outcome if counts[outcome])
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"

@@ -1,0 +1,63 @@
+"""``fabricctl plan``: what apply would change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from fabricctl.cli.common import emit_json, find_inventory, inventory_argument, json_option, load, tell
+from fabricctl.cli.exits import Exit
+from fabricctl.errors import FabricctlError
+from fabricctl.model.policy import Stance
+
+
+@click.command()
+@inventory_argument
+@click.option(
+    "--limit", metavar="DEVICES", help="Only these devices: names or patterns, with commas between."
+)
+@json_option
+def command(
+    inventory: Path | None,
+    inventory_option: Path | None,
+    policy: Path | None,
+    limit: str | None,
+    as_json: bool,  # noqa: FBT001  click passes flags by name
+) -> None:
+    r"""Show what apply would change, how to undo it, and what it disrupts.
+
+    Reads every device over SSH and changes nothing. Ports with the same changes stand together.
+
+    \b
+    Examples:
+      fabricctl plan
+      fabricctl plan inventory.yml --limit 'leaf*,node1'
+      fabricctl plan --policy stricter.yml --json
+
+    \b
+    Exit codes: 0 nothing to do, 3 changes are pending, 4 a device could not be read.
+    """
+    from fabricctl.apply.flow import prepare, split  # noqa: PLC0415  jinja2 and paramiko load slowly
+    from fabricctl.apply.plan import refusal  # noqa: PLC0415
+    from fabricctl.apply.show import plan_lines  # noqa: PLC0415
+    from fabricctl.apply.tools import connected  # noqa: PLC0415
+
+    fabric, rules = load(find_inventory(inventory, inventory_option), policy)
+    with connected(fabric, tell) as tools:
+        plan = prepare(fabric, rules, split(limit), tools).plan
+    if as_json:
+        emit_json(plan)
+    else:
+        for line in plan_lines(plan):
+            click.echo(line)
+    if plan.unsupported and rules.unsupported is Stance.REFUSE:
+        raise FabricctlError(
+            f"apply would refuse this: {refusal(plan)}",
+            where=rules.source or rules.name,
+            next_step='set "unsupported: warn" in the policy to apply the rest',
+        )
+    if plan.unread:
+        raise SystemExit(Exit.UNKNOWN)
+    if plan.steps:
+        raise SystemExit(Exit.PENDING)

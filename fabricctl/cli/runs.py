@@ -1,0 +1,32 @@
+"""``fabricctl runs``: what was done, when and by whom."""
+
+from __future__ import annotations
+
+import click
+
+from fabricctl.cli.common import emit_json, json_option
+from fabricctl.model.run import RunKind
+from fabricctl.plugin.layout import moment, state, table
+from fabricctl.store import Store
+
+
+@click.command()
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(min=1), help="So many at most.")
+@click.option("--kind", type=click.Choice([kind.value for kind in RunKind]), help="Only runs of this kind.")
+@json_option
+def command(*, limit: int, kind: str | None, as_json: bool) -> None:
+    """List what was done, when and by whom.
+
+    The newest comes first. A run that was killed is shown as interrupted.
+    """
+    with Store.open(readonly=True) as store:
+        runs = store.runs(limit=limit, kind=RunKind(kind) if kind else None)
+    if as_json:
+        emit_json(runs)
+        return
+    if not runs:
+        click.echo("no runs on record")
+        return
+    rows = [("run", "kind", "started", "by", "outcome", "inventory")]
+    rows += [(r.id, str(r.kind), moment(r.started_at), r.by, state(r), r.inventory) for r in runs]
+    click.echo("\n".join(table(rows)))

@@ -1,0 +1,41 @@
+"""What several commands read from the store."""
+
+from __future__ import annotations
+
+from fabricctl.errors import UsageError
+from fabricctl.model.run import Run, RunKind
+from fabricctl.plugin.protocols import RunReport
+from fabricctl.store import Store
+
+
+def report(store: Store, run_id: str | None) -> RunReport:
+    """Return a verify run with all it saw; the newest that got so far if none is named.
+
+    Raises
+    ------
+    UsageError
+        There is no such run, or it is not a verify run, or it was ended before it judged.
+    """
+    run = store.run(run_id) if run_id else _newest(store)
+    evidence = store.verify(run.id)
+    if run.kind is not RunKind.VERIFY or evidence is None:
+        raise UsageError(
+            f"run {run.id} ({run.kind}) has no verdicts", next_step='name a verify run, see "fabricctl runs"'
+        )
+    return RunReport(
+        fabric=evidence.fabric,
+        policy=evidence.policy,
+        run=run,
+        agents=evidence.agents,
+        verdicts=evidence.verdicts,
+        suspects=evidence.suspects,
+        samples=evidence.samples,
+        certificates=store.certificates(run_id=run.id),
+    )
+
+
+def _newest(store: Store) -> Run:
+    for run in store.runs(limit=100, kind=RunKind.VERIFY):
+        if run.outcome is not None and store.verify(run.id) is not None:
+            return run
+    raise UsageError("no verify run is on record", next_step='run "fabricctl verify"')

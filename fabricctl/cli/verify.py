@@ -1,0 +1,119 @@
+"""``fabricctl verify``: probe pairs of ports, judge them, and certify what passed."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from fabricctl import transport
+from fabricctl.cli import common
+from fabricctl.cli.exits import exit_for
+from fabricctl.errors import UsageError
+from fabricctl.plugin import finder
+from fabricctl.plugin.protocols import RunReport
+from fabricctl.store import Store
+from fabricctl.verify.flow import Means, Progress, Request, silent, verify
+from fabricctl.verify.show import text
+
+UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600}
+
+
+@click.command(short_help="Probe pairs of ports, judge them, and certify what passed.")
+@common.inventory_argument
+@click.option(
+    "--pairs",
+    default="rail",
+    show_default=True,
+    help="all, rail, all-rails, leaf, ring, sample=N, or A:B with nodes, ports or all.",
+)
+@click.option("--probes", default="", help="Probes to run, separated by commas.  [default: all]")
+@click.option("--limit", default="", help="Only pairs of these nodes (patterns, separated by commas).")
+@click.option("--time-budget", default="", help="Begin no round that would end later: 90, 90s, 10m, 1h.")
+@click.option("--seed", default=0, show_default=True, help="Chooses the pairs of sample=N.")
+@click.option("--format", "format_", default="", help="Print the report in this format instead.")
+@common.json_option
+def command(  # noqa: PLR0913  options
+    *,
+    inventory: Path | None,
+    inventory_option: Path | None,
+    policy: Path | None,
+    pairs: str,
+    probes: str,
+    limit: str,
+    time_budget: str,
+    seed: int,
+    format_: str,
+    as_json: bool,
+) -> None:
+    """Probe pairs of ports with RDMA reads and writes, judge them, and certify what passed.
+
+    An agent runs on each node as long as this command does. Latency is measured with one operation at a time,
+    loss with numbered packets on unreliable connections; all samples are kept. Exit status: 0 all pairs
+    passed, 1 one failed, 4 one could not be measured, 5 another verify of this inventory runs.
+    """
+    report_in = finder.report(format_) if format_ else None
+    request = Request(pairs, _words(probes), _words(limit), _seconds(time_budget), seed)
+    report, store = _run(common.find_inventory(inventory, inventory_option), policy, request)
+    if as_json:
+        common.emit_json(_as_json(report))
+    elif report_in is not None:
+        click.echo(report_in.render(report))
+    else:
+        click.echo(text(report, store))
+    raise SystemExit(exit_for(verdict.outcome for verdict in report.verdicts))
+
+
+def _run(path: Path, policy_file: Path | None, request: Request) -> tuple[RunReport, str]:
+    fabric, policy = common.load(path, policy_file)
+    with transport.connect() as way, Store.open() as store, _progress() as progress:
+        return verify(fabric, policy, request, Means(way, store, progress)), str(store.path)
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    """Show a bar on a terminal, nothing elsewhere."""
+    if not common.on_terminal():
+        yield silent
+        return
+    with click.progressbar(length=1, label="pairs", file=sys.stderr) as bar:
+
+        def show(done: int, total: int) -> None:
+            bar.length = total
+            bar.update(done - bar.pos)
+
+        yield show
+
+
+def _as_json(report: RunReport) -> dict[str, object]:
+    """Return what a program wants of a run: everything but the inventory and the single samples."""
+    return {
+        "run": report.run,
+        "simulated": report.fabric.simulated,
+        "policy": report.policy.name,
+        "agents": report.agents,
+        "pairs": [
+            {"outcome": v.outcome, "source": v.pair.source, "target": v.pair.target, "topology": v.topology}
+            | {"findings": v.findings}
+            for v in report.verdicts
+        ],
+        "suspects": report.suspects,
+        "certificates": report.certificates,
+    }
+
+
+def _words(listed: str) -> tuple[str, ...]:
+    return tuple(word for word in (part.strip() for part in listed.split(",")) if word)
+
+
+def _seconds(written: str) -> float | None:
+    if not written:
+        return None
+    found = re.fullmatch(r"(\d+)([smh]?)", written.strip())
+    if not found:
+        raise UsageError(f"--time-budget {written}: not a time", next_step="write 90s, 10m or 1h")
+    return float(found[1]) * UNITS_S[found[2]]

@@ -1,0 +1,34 @@
+"""Read files of ``/proc`` and ``/sys``, all of a device with one program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fabricctl.drivers.answers import Unread, partial
+from fabricctl.plugin.protocols import Answers, Query
+
+_KEY = "grep files"
+
+
+def query(paths: Iterable[str]) -> Query:
+    """Ask for the content of files, and of all files in folders."""
+    return Query(_KEY, ("grep", "-rH", "", *paths))
+
+
+def content(answers: Answers, path: str) -> str:
+    """Return what is in a file; Unread with the kernel's words if it could not be read."""
+    found = under(answers, path)
+    if path not in found:
+        said = [line for line in answers[_KEY].stderr.splitlines() if f"{path}:" in line]
+        raise Unread(said[0] if said else f"there is no {path}")
+    return found[path]
+
+
+def under(answers: Answers, start: str) -> dict[str, str]:
+    """Return the content of all files that were read and whose path begins with `start`, by path."""
+    found: dict[str, str] = {}
+    for line in partial(answers, _KEY).splitlines():
+        path, colon, value = line.partition(":")
+        if colon and path.startswith(start):
+            found[path] = f"{found[path]}\n{value.strip()}" if path in found else value.strip()
+    return found

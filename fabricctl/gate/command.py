@@ -1,0 +1,103 @@
+"""``fabricctl-gate``: the pre-job decision as a program of its own that starts fast and reads no network."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from fabricctl.errors import FabricctlError, UsageError
+from fabricctl.gate.decide import decide, undecided
+from fabricctl.gate.hostlist import expand
+from fabricctl.model.certificate import Answer, Decision
+from fabricctl.model.codec import encode
+from fabricctl.store import Store
+
+YES, NO, USAGE, UNKNOWN, INTERNAL = 0, 1, 2, 4, 70
+"""Exit codes, the same as those of ``fabricctl``."""
+
+_VARIABLES = ("SLURM_JOB_NODELIST", "SLURM_NODELIST")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the decision as one line and return the exit code.
+
+    0 is yes, 1 no, 4 unknown, 2 wrong usage, 70 a bug.
+    """
+    arguments = _parser().parse_args(argv)
+    try:
+        nodes = job_nodes(arguments.nodes)
+        decision = ask(nodes, arguments.store)
+    except UsageError as exc:
+        print(f"fabricctl-gate: {exc}", file=sys.stderr)  # noqa: T201  the program's answer
+        return USAGE
+    except Exception:  # noqa: BLE001  the outermost boundary: a bug must not look like a "no"
+        traceback.print_exc()
+        print("fabricctl-gate: internal error; please report the lines above", file=sys.stderr)  # noqa: T201
+        return INTERNAL
+    text = json.dumps(encode(decision), ensure_ascii=False) if arguments.json else decision.line
+    print(text)  # noqa: T201  the program's answer
+    return exit_code(decision)
+
+
+def job_nodes(text: str | None) -> tuple[str, ...]:
+    """Return the nodes of a job: those in `text`, else in ``SLURM_JOB_NODELIST`` or ``SLURM_NODELIST``.
+
+    Raises
+    ------
+    UsageError
+        None are named, or the list is malformed.
+    """
+    named = text or next((os.environ[name] for name in _VARIABLES if os.environ.get(name)), "")
+    nodes = expand(named)
+    if not nodes:
+        raise UsageError("no nodes are named", next_step="give --nodes node1,node2 or set SLURM_JOB_NODELIST")
+    return nodes
+
+
+def ask(nodes: Sequence[str], store: Path | None, now: float | None = None) -> Decision:
+    """Decide from the store's certificates; a store that cannot be read is unknown, and so refused.
+
+    Parameters
+    ----------
+    store
+        None is the default place.
+    now
+        Unix time in seconds; None is the present.
+    """
+    at = time.time() if now is None else now
+    try:
+        with Store.open(store, readonly=True) as opened:
+            certificates = opened.standing(nodes, at)
+    except FabricctlError as exc:
+        return undecided(str(exc), nodes, at)
+    return decide(certificates, nodes, at)
+
+
+def exit_code(decision: Decision) -> int:
+    """Return 0 if the job may run, else 1 where it is known to be bad and 4 where that is not known."""
+    if decision.allow:
+        return YES
+    return NO if decision.answer is Answer.NO else UNKNOWN
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="fabricctl-gate",
+        description="May a job run on these nodes, now? Exit code: 0 yes, 1 no, 4 unknown, 2 wrong usage.",
+    )
+    parser.add_argument(
+        "--nodes", metavar="LIST", help="node1,node2 or node[1-4,7]; default: SLURM_JOB_NODELIST"
+    )
+    parser.add_argument("--store", type=Path, metavar="FILE", help="the store; default: FABRICCTL_STORE")
+    parser.add_argument("--json", action="store_true", help="print the decision as JSON")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

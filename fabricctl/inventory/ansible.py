@@ -1,0 +1,240 @@
+"""Runs ``ansible-inventory`` and returns every host's variables, templates and vaulted values resolved."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fabricctl.errors import InventoryError, MissingToolError
+
+DEADLINE_S = 60.0
+"""How long resolving an inventory may take in all."""
+
+CONNECTION = (
+    "ansible_host",
+    "ansible_port",
+    "ansible_user",
+    "ansible_ssh_host",
+    "ansible_ssh_port",
+    "ansible_ssh_user",
+    "ansible_private_key_file",
+    "ansible_ssh_private_key_file",
+    "ansible_connection",
+    "ansible_become",
+)
+"""The connection variables that are used; passwords are never asked for."""
+
+_OURS = re.compile(r"fabric_\w+")
+_ANSWER = re.compile(r"(\S+) \| (\w+)!? => (\{.*\})")
+_FAILED_PARSE = re.compile(
+    r"Failed to parse \S+ with (?!host_list|auto|toml)\w+ plugin: (.*?)(?=\[WARNING\]|ERROR!|$)"
+)
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What an inventory says.
+
+    Parameters
+    ----------
+    hosts
+        By host, in inventory order: its ``fabric_`` and connection variables.
+    groups
+        By host: its groups, the most specific first, ``all`` last.
+    """
+
+    hosts: Mapping[str, Mapping[str, Any]]
+    groups: Mapping[str, tuple[str, ...]]
+
+
+def listing(path: Path) -> Listing:
+    """Resolve the inventory at `path` with Ansible itself, in the user's environment and configuration.
+
+    Raises
+    ------
+    InventoryError
+        Ansible cannot parse it, decrypt it, or did not finish within `DEADLINE_S` seconds.
+    MissingToolError
+        There is no ``ansible-inventory``.
+    """
+    end = time.monotonic() + DEADLINE_S
+    raw: dict[str, Any] = json.loads(_run("ansible-inventory", ("-i", str(path), "--list"), path, end))
+    depths: dict[str, dict[str, int]] = {}
+    _walk(raw, "all", 0, depths)
+    given = raw.get("_meta", {}).get("hostvars", {})
+    hosts = {host: _relevant(given.get(host, {})) for host in depths}
+    _resolve(hosts, path, end)
+    groups = {host: tuple(sorted(of, key=lambda name: (-of[name], name))) for host, of in depths.items()}
+    return Listing(hosts, groups)
+
+
+def _walk(
+    raw: Mapping[str, Any], group: str, depth: int, depths: dict[str, dict[str, int]]
+) -> tuple[str, ...]:
+    """Note the depth of every group of every host, hosts in inventory order; return the group's hosts."""
+    body = raw.get(group, {})
+    hosts = list(body.get("hosts", ()))
+    for host in hosts:
+        depths.setdefault(host, {})
+    for inner in body.get("children", ()):
+        hosts.extend(_walk(raw, inner, depth + 1, depths))
+    for host in hosts:
+        depths[host][group] = max(depth, depths[host].get(group, 0))
+    return tuple(hosts)
+
+
+def _relevant(variables: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: _plain(v) for k, v in variables.items() if k in CONNECTION or _OURS.fullmatch(k)}
+
+
+def _plain(value: Any) -> Any:
+    """Unwrap what a plug-in marked as "not a template", so that its braces are kept as they are."""
+    match value:
+        case {"__ansible_unsafe": text}:
+            return _Literal(text)
+        case dict() if "__ansible_vault" not in value:
+            return {key: _plain(item) for key, item in value.items()}
+        case list():
+            return [_plain(item) for item in value]
+        case _:
+            return value
+
+
+class _Literal(str):
+    """A text that is never a template."""
+
+    __slots__ = ()
+
+
+def _unresolved(value: Any) -> bool:
+    match value:
+        case _Literal():
+            return False
+        case str():
+            return "{{" in value or "{%" in value
+        case dict():
+            return "__ansible_vault" in value or any(map(_unresolved, value.values()))
+        case list():
+            return any(map(_unresolved, value))
+        case _:
+            return False
+
+
+def _resolve(hosts: dict[str, dict[str, Any]], path: Path, end: float) -> None:
+    """Let Ansible fill in templates and vaulted values, which ``--list`` leaves as they are."""
+    wanted: dict[tuple[str, ...], list[str]] = {}
+    for host, variables in hosts.items():
+        if keys := tuple(sorted(key for key, value in variables.items() if _unresolved(value))):
+            wanted.setdefault(keys, []).append(host)
+    for keys, names in wanted.items():
+        for host, answer in _templated(keys, names, path, end).items():
+            hosts[host].update(answer)
+        if missing := [host for host in names if any(_unresolved(hosts[host][key]) for key in keys)]:
+            raise InventoryError(
+                f"{', '.join(keys)} of {missing[0]} cannot be resolved: it is a template or a vaulted value",
+                where=str(path),
+                next_step=f"see what Ansible says: ansible {missing[0]} -i {path} -m debug -a var={keys[0]}",
+            )
+
+
+def _templated(keys: tuple[str, ...], hosts: list[str], path: Path, end: float) -> dict[str, dict[str, Any]]:
+    question = json.dumps({"msg": {key: f"{{{{ {key} }}}}" for key in keys}})
+    with tempfile.NamedTemporaryFile("w", prefix="fabricctl-", encoding="utf-8") as limit:
+        limit.write("\n".join(hosts))
+        limit.flush()
+        argv = ("all", "-i", str(path), "--limit", f"@{limit.name}", "--one-line", "--forks", "20")
+        text = _run("ansible", (*argv, "-m", "ansible.builtin.debug", "-a", question), path, end)
+    answers = {}
+    for line in text.splitlines():
+        match = _ANSWER.fullmatch(line)
+        if not match:
+            continue
+        answer = json.loads(match[3])
+        if match[2] != "SUCCESS":
+            raise InventoryError(
+                f"{match[1]}: {', '.join(keys)} cannot be resolved: {answer.get('msg', 'no reason given')}",
+                where=str(path),
+                next_step=_advice(str(answer.get("msg"))),
+            )
+        answers[match[1]] = dict(answer["msg"])
+    return answers
+
+
+def _run(program: str, arguments: tuple[str, ...], path: Path, end: float) -> str:
+    argv = [_find(program), *arguments]
+    environment = {
+        **os.environ,
+        "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "1",
+        "ANSIBLE_LOAD_CALLBACK_PLUGINS": "0",
+        "ANSIBLE_DEPRECATION_WARNINGS": "0",
+    }
+    environment.pop("ANSIBLE_FORCE_COLOR", None)
+    with subprocess.Popen(
+        argv,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            out, err = process.communicate(timeout=max(0.1, end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            _kill(process)
+            raise InventoryError(
+                f"{program} did not finish within {DEADLINE_S:.0f} s",
+                where=str(path),
+                next_step=f"see what it waits for: ansible-inventory -i {path} --list",
+            ) from None
+        except BaseException:
+            _kill(process)
+            raise
+    if process.returncode != 0 and (program == "ansible-inventory" or not out.strip()):
+        reason = _reason(err)
+        raise InventoryError(f"Ansible cannot read it: {reason}", where=str(path), next_step=_advice(reason))
+    return out
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    """End the program with the inventory scripts that it started: they share its session."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        process.kill()
+
+
+def _find(program: str) -> str:
+    beside = Path(sys.executable).parent / program
+    found = str(beside) if beside.is_file() else shutil.which(program)
+    if not found:
+        raise MissingToolError(
+            f"{program} is not installed", next_step="install it: pip install ansible-core"
+        )
+    return found
+
+
+def _reason(err: str) -> str:
+    text = " ".join(err.split())
+    if causes := _FAILED_PARSE.findall(text):
+        return str(causes[0]).strip().rstrip(".")
+    _, _, error = text.rpartition("ERROR! ")
+    return error or "no reason given"
+
+
+def _advice(reason: str) -> str:
+    if "decrypt" in reason or "vault" in reason.lower():
+        return "name the vault password: ANSIBLE_VAULT_PASSWORD_FILE, or vault_password_file in ansible.cfg"
+    return ""

@@ -1,0 +1,161 @@
+"""Validates the variables of each host by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from fabricctl.inventory.ansible import CONNECTION, Listing
+from fabricctl.inventory.complaints import Complaint, complaints, dotted
+from fabricctl.inventory.positions import Step
+from fabricctl.inventory.problems import Problems, suggestion
+from fabricctl.inventory.schema import FABRIC_WIDE, NO_DRIVER, PREFIX, ConnectionVars, HostVars
+from fabricctl.inventory.sources import Place, Sources
+from fabricctl.model.fabric import Endpoint, LinkLayer, Role
+from fabricctl.plugin import finder
+
+_CONNECTIONS = {
+    "ssh": "ssh",
+    "smart": "ssh",
+    "paramiko": "ssh",
+    "paramiko_ssh": "ssh",
+    "network_cli": "ssh",
+    "ansible.builtin.ssh": "ssh",
+    "ansible.builtin.paramiko_ssh": "ssh",
+    "ansible.netcommon.network_cli": "ssh",
+    "local": "local",
+    "ansible.builtin.local": "local",
+}
+_DEVICE_KEYS = frozenset(HostVars.model_fields) - FABRIC_WIDE
+_ROOT_NAME = "/"
+
+
+@dataclass(frozen=True)
+class Host:
+    """A host of the fabric whose own variables are sound."""
+
+    name: str
+    given: HostVars
+    endpoint: Endpoint
+
+
+@dataclass
+class HostReader:
+    """Turns a listing into hosts, noting problems with their file and line.
+
+    Parameters
+    ----------
+    refused
+        Hosts of the fabric whose own variables are not sound; complaints that only follow from their absence
+        would hide the cause.
+    """
+
+    listing: Listing
+    sources: Sources
+    problems: Problems
+    refused: set[str] = field(default_factory=set)
+
+    def hosts(self) -> tuple[Host, ...]:
+        """Return the sound hosts of the fabric; a host without a device variable is no part of it."""
+        found = (self._host(name) for name in self.listing.hosts)
+        return tuple(host for host in found if host is not None)
+
+    def place(self, host: str, path: tuple[Step, ...]) -> Place:
+        """Return where a variable of `host`, or what is below it, stands."""
+        return self.sources.locate(host, self.listing.groups[host], path)
+
+    def note(self, host: str, path: tuple[Step, ...], what: str, next_step: str = "") -> None:
+        """Note a problem with a variable of `host`."""
+        place = self.place(host, path)
+        self.problems.add(place.where, f"{place.owner}: {dotted(path)}: {what}", next_step)
+
+    def _host(self, name: str) -> Host | None:
+        variables = self.listing.hosts[name]
+        ours = {key.removeprefix(PREFIX): value for key, value in variables.items() if key.startswith(PREFIX)}
+        device = not _DEVICE_KEYS.isdisjoint(ours)
+        given = self._validate(name, HostVars, ours, device=device)
+        if not device:
+            return None
+        connection = self._validate(
+            name, ConnectionVars, {k: v for k, v in variables.items() if k in CONNECTION}
+        )
+        if _ROOT_NAME in name:
+            self.problems.add(self.sources.host(name).where, f"{name}: a device's name has no slash")
+        if not isinstance(given, HostVars) or not isinstance(connection, ConnectionVars):
+            self.refused.add(name)
+            return None
+        self._check_driver(name, given)
+        return Host(name, given, self._endpoint(name, given, connection))
+
+    def _validate(
+        self, host: str, model: type[BaseModel], values: Mapping[str, Any], *, device: bool = True
+    ) -> BaseModel | None:
+        try:
+            return model.model_validate(values)
+        except ValidationError as exc:
+            for complaint in complaints(model, exc):
+                unknown = complaint.what == "unknown key"
+                if device or unknown:
+                    self._complain(host, complaint, prefix=PREFIX if model is HostVars else "")
+            return None
+
+    def _complain(self, host: str, complaint: Complaint, *, prefix: str) -> None:
+        first, *rest = complaint.path
+        path = (f"{prefix}{first}", *rest)
+        place = self.place(host, path)
+        if place.depth < len(path) and complaint.what == "is missing":
+            place = self.place(host, path[:-1]) if rest else self.sources.host(host)
+        next_step = complaint.next_step
+        if complaint.what == "unknown key" and not rest and prefix:
+            next_step = _prefixed_suggestion(str(first))
+        if place.secret:
+            next_step = ""
+        self.problems.add(place.where, f"{place.owner}: {dotted(path)}: {complaint.what}", next_step)
+
+    def _check_driver(self, host: str, given: HostVars) -> None:
+        kind = "NIC driver" if given.role is Role.NODE else "switch driver"
+        known = (*finder.names(kind), NO_DRIVER)
+        path = (f"{PREFIX}driver",)
+        if given.driver is None:
+            if given.link_layer is LinkLayer.ETHERNET:
+                advice = f"name a {kind}, or {NO_DRIVER} for a device that is not to be configured"
+                self.problems.add(self.sources.host(host).where, f"{host}: {path[0]}: is missing", advice)
+        elif given.driver not in known:
+            self.note(
+                host, path, f"there is no {kind} called {given.driver}", suggestion(given.driver, known)
+            )
+
+    def _endpoint(self, host: str, given: HostVars, connection: ConnectionVars) -> Endpoint:
+        kind = _CONNECTIONS.get(connection.connection)
+        if kind is None:
+            what = f"{connection.connection} cannot be used"
+            self.note(host, ("ansible_connection",), what, "devices are reached by ssh or local")
+        return Endpoint(
+            host=connection.host or host,
+            port=connection.port,
+            user=connection.user or "",
+            key_file=_expanded(connection.key_file),
+            known_hosts=_expanded(given.known_hosts, self.sources.base),
+            become=connection.become,
+            connection=kind or "ssh",
+        )
+
+
+def _prefixed_suggestion(wrong: str) -> str:
+    """Suggest a variable by what follows the prefix, which all of them share."""
+    near = suggestion(wrong, HostVars.model_fields)
+    if near.startswith("known: "):
+        return f"known: {', '.join(sorted(PREFIX + name for name in HostVars.model_fields))}"
+    return near.replace("did you mean ", f"did you mean {PREFIX}")
+
+
+def _expanded(text: str, base: Path | None = None) -> str:
+    """Expand ``~``; a relative path starts from `base` if there is one, else from the working folder."""
+    if not text:
+        return ""
+    path = Path(text).expanduser()
+    return str((base / path).resolve() if base else path)

@@ -1,0 +1,188 @@
+"""Reads a policy file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from fabricctl.inventory.complaints import Complaint, complaints, dotted
+from fabricctl.inventory.policy_schema import LimitsFile, PolicyFile, latency_limits
+from fabricctl.inventory.positions import compose, repeated_keys, spot
+from fabricctl.inventory.problems import Problems, suggestion
+from fabricctl.inventory.sources import display
+from fabricctl.model.fabric import LinkLayer
+from fabricctl.model.policy import (
+    EcnProfile,
+    GatePolicy,
+    LatencyLimit,
+    Limits,
+    LossLimit,
+    MtuPolicy,
+    Policy,
+    TrafficClass,
+)
+from fabricctl.plugin import finder
+
+ABOVE_PERCENTILE = 3
+"""A percentile counts only if at least so many of the samples lie above it."""
+
+_ETHERNET_ONLY = ("lossless", "cnp", "pfc_priorities", "ecn", "class_weights")
+
+
+def read_policy(path: Path) -> Policy:
+    """Read the policy file at `path`.
+
+    Raises
+    ------
+    InventoryFileError
+        Everything that is wrong with the file, each with its line.
+    """
+    shown = display(path)
+    problems = Problems()
+    node = compose(path, shown)
+    values = _values(path, shown, problems)
+    if node is None or not isinstance(values, dict):
+        problems.add(f"{shown}:1", "a policy is a mapping", 'see "fabricctl init" for an example')
+        problems.raise_if_any()
+        raise AssertionError(shown)
+    for key, first, line in repeated_keys(node):
+        problems.add(f"{shown}:{line}", f"{key}: stands here for the second time", f"first: line {first}")
+    given, found = _validated(values)
+    for complaint in found:
+        text = f"{dotted(complaint.path)}: {complaint.what}" if complaint.path else complaint.what
+        problems.add(f"{shown}:{spot(node, complaint.path).line}", text, complaint.next_step)
+    problems.raise_if_any()
+    if given is None:
+        raise AssertionError(shown)
+    return _policy(given, path)
+
+
+def _validated(values: dict[str, Any]) -> tuple[PolicyFile | None, list[Complaint]]:
+    try:
+        given = PolicyFile.model_validate(values)
+    except ValidationError as exc:
+        return None, complaints(PolicyFile, exc)
+    return given, list(_contradictions(given))
+
+
+def _values(path: Path, shown: str, problems: Problems) -> Any:
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.MarkedYAMLError as exc:
+        line = exc.problem_mark.line + 1 if exc.problem_mark else 1
+        problems.add(f"{shown}:{line}", f"cannot be used: {exc.problem}")
+        problems.raise_if_any()
+        raise
+
+
+def _contradictions(given: PolicyFile) -> Iterator[Complaint]:
+    """Walk what no single value shows."""
+    yield from _layer(given)
+    yield from _classes(given)
+    yield from _weights(given)
+    yield from _limits(given.limits)
+
+
+def _layer(given: PolicyFile) -> Iterator[Complaint]:
+    if given.link_layer is LinkLayer.ETHERNET:
+        for key in ("nic_bytes", "switch_bytes"):
+            if getattr(given.mtu, key) is None:
+                yield Complaint(("mtu", key), "is missing")
+        return
+    for key in _ETHERNET_ONLY:
+        if getattr(given, key):
+            yield Complaint((key,), "has no meaning on InfiniBand", "leave it out")
+    for key in ("nic_bytes", "switch_bytes"):
+        if getattr(given.mtu, key) is not None:
+            yield Complaint(("mtu", key), "has no meaning on InfiniBand", "leave it out")
+
+
+def _classes(given: PolicyFile) -> Iterator[Complaint]:
+    pfc = given.pfc_priorities or ()
+    if len(set(pfc)) != len(pfc):
+        yield Complaint(("pfc_priorities",), "names a priority twice")
+    if given.lossless and given.cnp and given.lossless.dscp == given.cnp.dscp:
+        what = f"{given.cnp.dscp} is the DSCP of the lossless class already"
+        yield Complaint(("cnp", "dscp"), what, "one DSCP can have only one priority")
+    if given.ecn and given.lossless is None:
+        yield Complaint(
+            ("ecn",), "there is no lossless class whose queue could mark", "add lossless, or ecn: off"
+        )
+
+
+def _weights(given: PolicyFile) -> Iterator[Complaint]:
+    weights = given.class_weights
+    if not weights:
+        return
+    own = {0, *(given.pfc_priorities or ())} | ({given.lossless.priority} if given.lossless else set())
+    if given.cnp:
+        own.discard(given.cnp.priority)
+    for priority in sorted(set(weights) - own):
+        why = "is strict" if given.cnp and priority == given.cnp.priority else "has no class of its own"
+        yield Complaint(("class_weights", priority), f"priority {priority} {why} and takes no weight")
+    total = sum(weights.values())
+    complete = own <= set(weights)
+    if complete and total != 100:  # noqa: PLR2004  percent
+        yield Complaint(("class_weights",), f"the weights sum to {total}, not to 100")
+    if not complete and own - set(weights) != {0}:
+        missing = ", ".join(str(p) for p in sorted(own - set(weights) - {0}))
+        yield Complaint(("class_weights",), f"lacks the weight of priority {missing}")
+    elif not complete and total >= 100:  # noqa: PLR2004  percent
+        yield Complaint(("class_weights",), f"the weights sum to {total} and leave nothing for priority 0")
+
+
+def _limits(given: LimitsFile) -> Iterator[Complaint]:
+    if not given.latency and given.loss is None:
+        yield Complaint(("limits",), "no latency and no loss limit: nothing could ever be certified")
+    known = finder.names("probe")
+    for probe, topologies in given.latency.items():
+        if probe not in known:
+            path = ("limits", "latency", probe)
+            yield Complaint(path, "there is no such probe", suggestion(probe, known))
+        for limit in _latency_of(probe, topologies):
+            above = given.latency_samples * (100 - limit.percentile) / 100
+            needed = round(ABOVE_PERCENTILE * 100 / (100 - limit.percentile))
+            if above < ABOVE_PERCENTILE - 1e-6:
+                what = f"p{limit.percentile:g} of {probe} needs {needed} samples, not {given.latency_samples}"
+                yield Complaint(("limits", "latency_samples"), what)
+
+
+def _latency_of(probe: str, topologies: dict[Any, dict[str, float]]) -> tuple[LatencyLimit, ...]:
+    return tuple(
+        limit for name, given in topologies.items() for limit in latency_limits(probe, str(name), given)
+    )
+
+
+def _policy(given: PolicyFile, path: Path) -> Policy:
+    mtu, gate = given.mtu, given.gate
+    rdma = mtu.rdma_bytes
+    return Policy(
+        name=given.name,
+        link_layer=given.link_layer,
+        lossless=TrafficClass(**given.lossless.model_dump()) if given.lossless else None,
+        cnp=TrafficClass(**given.cnp.model_dump()) if given.cnp else None,
+        mtu=MtuPolicy(mtu.nic_bytes or rdma, mtu.switch_bytes or rdma, rdma),
+        pfc_priorities=tuple(sorted(given.pfc_priorities or ())),
+        ecn={speed: EcnProfile(e.kmin, e.kmax, e.pmax) for speed, e in (given.ecn or {}).items()},
+        limits=_model_limits(given.limits),
+        gate=GatePolicy(gate.max_age, gate.unknown, gate.simulated, gate.pairs),
+        class_weights=dict(given.class_weights),
+        unsupported=given.unsupported,
+        source=str(path.resolve()),
+        dscp_map=given.dscp_map,
+    )
+
+
+def _model_limits(given: LimitsFile) -> Limits:
+    return Limits(
+        latency=tuple(limit for probe, by in given.latency.items() for limit in _latency_of(probe, by)),
+        loss=LossLimit(**given.loss.model_dump()) if given.loss else None,
+        latency_samples=given.latency_samples,
+        warmup=given.warmup,
+        message_bytes=given.message_bytes,
+        loss_queue_pairs=given.loss_queue_pairs,
+    )

@@ -1,0 +1,179 @@
+"""What a policy file may say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from fabricctl.inventory.quantities import duration_s, size_bytes
+from fabricctl.inventory.schema import Int, Strict, Text
+from fabricctl.model.fabric import LinkLayer
+from fabricctl.model.policy import DscpMap, LatencyLimit, Stance
+
+RDMA_HEADERS_BYTES = 96
+"""What a NIC takes off its MTU before it rounds down to an RDMA MTU; soft-RoCE takes only 80."""
+RDMA_MTUS = (256, 512, 1024, 2048, 4096)
+
+_PERCENTILE = re.compile(r"p(\d{1,2}(?:\.\d{1,4})?)_(ns|us|ms)")
+_UNIT_NS = {"ns": 1, "us": 1000, "ms": 1_000_000}
+
+
+def _off(value: Any) -> Any:
+    """YAML reads a bare ``off`` as false; here it means "none of it"."""
+    return None if value is False else value
+
+
+def _rdma_mtu(value: int) -> int:
+    if value not in RDMA_MTUS:
+        raise ValueError(f"must be one of {', '.join(map(str, RDMA_MTUS))}")
+    return value
+
+
+def _speed_key(value: Any) -> Any:
+    if value == "default":
+        return 0
+    if not str(value).isdecimal() or int(value) == 0:
+        raise ValueError("must be a port speed in Gb/s, or default")
+    return value
+
+
+Priority = Annotated[Int, Field(ge=0, le=7)]
+Dscp = Annotated[Int, Field(ge=0, le=63)]
+Mtu = Annotated[Int, Field(ge=68, le=65535)]
+Size = Annotated[int, BeforeValidator(size_bytes), Field(ge=1)]
+Percent = Annotated[Int, Field(ge=1, le=100)]
+SpeedKey = Annotated[int, BeforeValidator(_speed_key), Field(ge=0, le=3200)]
+Topology = Literal["any", "loopback", "same_leaf", "cross_leaf", "cross_pod", "cross_rail"]
+
+
+class ClassFile(Strict):
+    """``lossless`` or ``cnp``."""
+
+    priority: Priority
+    dscp: Dscp
+
+
+class MtuFile(Strict):
+    """``mtu``; on InfiniBand only ``rdma_bytes``."""
+
+    rdma_bytes: Annotated[Int, AfterValidator(_rdma_mtu)]
+    nic_bytes: Mtu | None = None
+    switch_bytes: Mtu | None = None
+
+    @model_validator(mode="after")
+    def _fit(self) -> Self:
+        if self.nic_bytes is None or self.switch_bytes is None:
+            return self
+        needed = self.rdma_bytes + RDMA_HEADERS_BYTES
+        if self.nic_bytes < needed:
+            raise ValueError(
+                f"rdma_bytes {self.rdma_bytes} needs nic_bytes {needed} or more, not {self.nic_bytes}"
+            )
+        if self.switch_bytes < self.nic_bytes:
+            raise ValueError(f"switch_bytes {self.switch_bytes} is less than nic_bytes {self.nic_bytes}")
+        return self
+
+
+class EcnFile(Strict):
+    """One profile of ``ecn``."""
+
+    kmin: Size
+    kmax: Size
+    pmax: Percent
+
+    @model_validator(mode="after")
+    def _ascending(self) -> Self:
+        if self.kmin >= self.kmax:
+            raise ValueError(f"kmin ({self.kmin} bytes) must be less than kmax ({self.kmax} bytes)")
+        return self
+
+
+class LossFile(Strict):
+    """``limits.loss``."""
+
+    max_rate: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    bound_rate: Annotated[float, Field(gt=0, lt=1)]
+    confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
+
+    @model_validator(mode="after")
+    def _bound_above_rate(self) -> Self:
+        if self.bound_rate <= self.max_rate:
+            raise ValueError("bound_rate must be more than max_rate, or no number of packets can prove it")
+        return self
+
+
+def latency_limits(probe: str, topology: str, given: Mapping[str, Any]) -> tuple[LatencyLimit, ...]:
+    """Return the limits that ``{p50_us: 10, p99_us: 30}`` means, in ascending order of percentile.
+
+    Raises
+    ------
+    ValueError
+        A key is no percentile with a unit, a value is no positive number, or a higher percentile has the
+        lower limit.
+    """
+    found: dict[float, int] = {}
+    for key, value in given.items():
+        match = _PERCENTILE.fullmatch(str(key))
+        if not match or float(match[1]) <= 0:
+            raise ValueError(f"{key}: unknown key; write pN_ns, pN_us or pN_ms with 0 < N < 100: p99_us")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+            raise ValueError(f"{key}: must be a number above 0")
+        if float(match[1]) in found:
+            raise ValueError(f"{key}: a second limit for p{match[1]}")
+        found[float(match[1])] = round(value * _UNIT_NS[match[2]])
+    ordered = sorted(found.items())
+    for (low, low_ns), (high, high_ns) in pairwise(ordered):
+        if high_ns < low_ns:
+            raise ValueError(f"the limit of p{high:g} is less than that of p{low:g}")
+    return tuple(LatencyLimit(probe, percentile, max_ns, topology) for percentile, max_ns in ordered)
+
+
+def _percentiles(value: Any) -> Any:
+    if not isinstance(value, dict) or not value:
+        raise ValueError("must be a mapping such as {p50_us: 10, p99_us: 30}")
+    latency_limits("", "any", value)
+    return value
+
+
+Percentiles = Annotated[dict[str, float], BeforeValidator(_percentiles)]
+
+
+class LimitsFile(Strict):
+    """``limits``."""
+
+    latency: dict[str, dict[Topology, Percentiles]] = Field(default_factory=dict)
+    loss: Annotated[LossFile | None, BeforeValidator(_off)] = None
+    latency_samples: Annotated[Int, Field(ge=1, le=10_000_000)] = 1000
+    warmup: Annotated[Int, Field(ge=0, le=1_000_000)] = 100
+    message_bytes: Annotated[Int, Field(ge=1, le=1 << 30)] = 8
+    loss_queue_pairs: Annotated[Int, Field(ge=1, le=256)] = 4
+
+
+class GateFile(Strict):
+    """``gate``."""
+
+    max_age: Annotated[int, BeforeValidator(duration_s), Field(ge=60)] = 7 * 24 * 3600
+    unknown: Stance = Stance.REFUSE
+    simulated: Stance = Stance.REFUSE
+    pairs: Literal["all", "ports"] = "all"
+
+
+class PolicyFile(Strict):
+    """A policy file."""
+
+    name: Text
+    link_layer: LinkLayer = LinkLayer.ETHERNET
+    mtu: MtuFile
+    lossless: Annotated[ClassFile | None, BeforeValidator(_off)] = None
+    cnp: Annotated[ClassFile | None, BeforeValidator(_off)] = None
+    pfc_priorities: Annotated[tuple[Priority, ...] | None, BeforeValidator(_off)] = None
+    ecn: Annotated[dict[SpeedKey, EcnFile] | None, BeforeValidator(_off)] = None
+    class_weights: dict[Priority, Percent] = Field(default_factory=dict)
+    dscp_map: DscpMap = DscpMap.ZERO
+    unsupported: Literal[Stance.REFUSE, Stance.WARN] = Stance.WARN
+    limits: LimitsFile
+    gate: GateFile = GateFile()

@@ -1,0 +1,144 @@
+"""Ask devices what is so: one script and one round trip a device, all devices at the same time."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shlex
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+
+from fabricctl.errors import FabricctlError, WireError
+from fabricctl.model.fabric import Device, Fabric, Role
+from fabricctl.model.reading import DeviceReading
+from fabricctl.plugin import finder
+from fabricctl.plugin.protocols import Answer, Answers, Driver, Query
+from fabricctl.transport.base import Transport
+from fabricctl.transport.shell import one_line
+
+QUERY_S = 10
+"""Longest time that one query may take on the device, in seconds; then it is ended and has no answer."""
+_THREADS = 64
+
+# Everything a query prints goes to our standard output between two lines that start with the mark, so that
+# missing newlines, binary output and words that look like ours do no harm. A query cannot read our input.
+_FRAME = """\
+LC_ALL=C
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+export LC_ALL PATH
+umask 077
+command -v timeout >/dev/null || timeout() {{ shift 3; "$@"; }}
+err=$(mktemp) || exit 1
+trap 'rm -f "$err"' EXIT
+q() {{
+    n=$1
+    shift
+    printf '\\n{mark} %s out\\n' "$n"
+    timeout -k 2 {limit_s} "$@" 2>"$err" </dev/null
+    printf '\\n{mark} %s rc=%s\\n' "$n" "$?"
+    [ ! -s "$err" ] || cat "$err"
+}}
+{calls}
+printf '\\n{mark} end\\n'
+"""
+
+
+def driver_of(device: Device) -> Driver:
+    """Return the driver that the inventory names for `device`; UsageError if there is none of that name."""
+    return (
+        finder.nic_driver(device.driver) if device.role is Role.NODE else finder.switch_driver(device.driver)
+    )
+
+
+def read(
+    fabric: Fabric,
+    devices: Sequence[Device],
+    transport: Transport,
+    *,
+    deadline_s: float = 30.0,
+    report: Callable[[DeviceReading], None] | None = None,
+) -> dict[str, DeviceReading]:
+    """Read all ports of `devices`.
+
+    A device that cannot be read has a reading with ``error``; it never hides the others.
+
+    Parameters
+    ----------
+    deadline_s
+        Longest time for one device, in seconds.
+    report
+        Called with each reading as it is complete, from the calling thread.
+
+    Returns
+    -------
+    dict
+        By device name, in the order of `devices`.
+    """
+    del fabric  # what is asked depends on the device alone
+    if not devices:
+        return {}
+    done: dict[str, DeviceReading] = {}
+    with ThreadPoolExecutor(min(_THREADS, len(devices)), thread_name_prefix="read") as pool:
+        futures = [pool.submit(read_device, device, transport, deadline_s) for device in devices]
+        for future in as_completed(futures):
+            reading = future.result()
+            done[reading.device] = reading
+            if report is not None:
+                report(reading)
+    return {device.name: done[device.name] for device in devices}
+
+
+def read_device(device: Device, transport: Transport, deadline_s: float) -> DeviceReading:
+    """Read one device; whatever goes wrong with it is in the reading's ``error``."""
+    evidence = ""
+    try:
+        driver = driver_of(device)
+        queries = driver.queries(device.ports)
+        mark = f"fabricctl-{secrets.token_hex(16)}"
+        reply = transport.run(device, script(queries, mark), deadline_s=deadline_s)
+        read_at = time.time()
+        evidence = reply.stdout
+        answers = unframe(queries, mark, reply.stdout, reply.stderr)
+        ports, facts = driver.parse(device.ports, answers)
+    except FabricctlError as exc:
+        return DeviceReading(device.name, time.time(), {}, error=str(exc), evidence=evidence)
+    except Exception as exc:  # noqa: BLE001  the boundary of one device: a bug in a driver must not hide the others
+        line = f"{device.name}: reading it failed inside fabricctl ({exc!r}); please report this"
+        return DeviceReading(
+            device.name, time.time(), {}, error=line, evidence=traceback.format_exc() + evidence
+        )
+    return DeviceReading(device.name, read_at, ports, facts, evidence=evidence)
+
+
+def script(queries: Sequence[Query], mark: str) -> str:
+    """Return the shell script that asks all queries in one go.
+
+    Parameters
+    ----------
+    mark
+        A word that no answer can contain by accident; letters, digits and hyphens.
+    """
+    calls = "\n".join(f"q {number} {shlex.join(query.argv)}" for number, query in enumerate(queries))
+    return _FRAME.format(mark=mark, limit_s=QUERY_S, calls=calls)
+
+
+def unframe(queries: Sequence[Query], mark: str, stdout: str, stderr: str = "") -> Answers:
+    """Return the answers by query key.
+
+    Raises
+    ------
+    WireError
+        The reply is not complete: the script did not run to its end on the device.
+    """
+    pieces = re.split(rf"\n{re.escape(mark)} (\d+ out|\d+ rc=\d+|end)\n", stdout)
+    if pieces[-2:-1] != ["end"]:
+        said = one_line((stderr or stdout)[-300:])
+        raise WireError(f"the device did not answer all questions (it said: {said or 'nothing'})")
+    answers: dict[str, Answer] = {}
+    # pieces: preamble, then label and text by turns: "0 out", stdout, "0 rc=0", stderr, "1 out", ...
+    for at in range(1, len(pieces) - 3, 4):
+        number, _, rc = pieces[at + 2].partition(" rc=")
+        answers[queries[int(number)].key] = Answer(int(rc), pieces[at + 1], pieces[at + 3])
+    return answers

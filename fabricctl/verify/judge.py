@@ -1,0 +1,137 @@
+"""From samples to verdicts: every scheduled pair gets one, whatever came back of it.
+
+A verdict is the worst of what the probes' own judges find, plus what the policy asks for and no probe
+measured: that is unknown, so a shortened run never certifies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from fabricctl.model.fabric import Fabric
+from fabricctl.model.names import PairId
+from fabricctl.model.policy import Limits, LossLimit
+from fabricctl.model.probe import AgentReport, Sample
+from fabricctl.model.stats import interval, upper_bound
+from fabricctl.model.verdict import Finding, Outcome, Verdict
+from fabricctl.plugin import retries
+from fabricctl.plugin.protocols import Probe
+from fabricctl.verify.topology import classify
+
+LOSS = "loss"
+"""Name of the limit on loss, and of the probe that measures it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What the samples are judged by.
+
+    Parameters
+    ----------
+    probes
+        Those that were to run, by name.
+    agents
+        By node; why a node took no part.
+    """
+
+    fabric: Fabric
+    limits: Limits
+    probes: Mapping[str, Probe]
+    agents: Mapping[str, AgentReport]
+
+
+def judge(pairs: Sequence[PairId], samples: Iterable[Sample], bench: Bench) -> tuple[Verdict, ...]:
+    """Return a verdict for every pair, in their order.
+
+    Parameters
+    ----------
+    pairs
+        All that were scheduled, measured or not.
+    """
+    by_pair: dict[PairId, list[Sample]] = {}
+    for sample in samples:
+        by_pair.setdefault(sample.pair, []).append(sample)
+    return tuple(_verdict(pair, by_pair.get(pair, []), bench) for pair in dict.fromkeys(pairs))
+
+
+def _verdict(pair: PairId, samples: Sequence[Sample], bench: Bench) -> Verdict:
+    topology = str(classify(bench.fabric, pair))
+    absent = _absent(pair, bench.agents)
+    if absent and not samples:
+        return Verdict(pair, topology, absent)
+    found = [
+        finding
+        for name, probe in bench.probes.items()
+        for finding in probe.judge(pair, topology, [s for s in samples if s.probe == name], bench.limits)
+    ]
+    found += _unasked(pair, topology, bench)
+    if bench.limits.loss and LOSS not in bench.probes:
+        found.append(_loss_by_counters(pair, samples, bench.limits.loss))
+    return Verdict(pair, topology, (*absent, *found))
+
+
+def _absent(pair: PairId, agents: Mapping[str, AgentReport]) -> tuple[Finding, ...]:
+    """Return a finding for each end whose agent could not work."""
+    nodes = dict.fromkeys((pair.source.device, pair.target.device))
+    return tuple(
+        Finding(
+            check="agent",
+            subject=node,
+            outcome=Outcome.UNKNOWN,
+            what=f"not measured: {node}: {agents[node].error}",
+            next_step=f'make {node} and its RDMA device work, then "fabricctl verify --pairs {node}:all"',
+        )
+        for node in nodes
+        if node in agents and agents[node].error
+    )
+
+
+def _unasked(pair: PairId, topology: str, bench: Bench) -> list[Finding]:
+    """Return a finding for each latency limit whose probe was not to run."""
+    wanted = {a.probe for a in bench.limits.latency if a.topology in {topology, "any"}}
+    return [
+        Finding(
+            check=name,
+            subject=str(pair),
+            outcome=Outcome.UNKNOWN,
+            what=f"the policy limits {name}, which this run did not probe",
+            next_step=f"verify again without --probes, or with --probes {name} among them",
+        )
+        for name in sorted(wanted - bench.probes.keys())
+    ]
+
+
+def _loss_by_counters(pair: PairId, samples: Sequence[Sample], limit: LossLimit) -> Finding:
+    """Judge loss by what the NIC's counters say of the other probes' packets.
+
+    It is weaker evidence: each operation counts as one packet, and a burst of losses as one. Only gaps in
+    the sequence decide; retries by timer do not, for a slow host has them too.
+    """
+    good = [sample for sample in samples if not sample.error]
+    operations = sum(len(sample.latencies_ns) for sample in good)
+    gaps = retries.moved(good, retries.GAPS)
+    step = "verify again with the loss probe"
+    if gaps is None or not operations:
+        what = "loss was not measured: no loss probe, and no counter of sequence errors at the source"
+        return Finding(LOSS, str(pair), Outcome.UNKNOWN, what, next_step=step)
+    events = min(sum(gaps.values()), operations)
+    bound = upper_bound(events, operations, limit.confidence)
+    names = ", ".join(f"{name} +{count}" for name, count in sorted(gaps.items())) or "none moved"
+    said = f"sequence errors in {operations} operations by the NIC's counters, no loss probe: {names}"
+    if events > limit.max_rate * operations:
+        low, high = interval(events, operations)
+        outcome, said = Outcome.FAIL, f"{said}; rate {low:.2g} .. {high:.2g} at 95 %"
+    else:
+        outcome = Outcome.PASS if bound <= limit.bound_rate else Outcome.UNKNOWN
+        said = f"{said}; loss < {bound:.2g} at {limit.confidence * 100:g} %, bound {limit.bound_rate:g}"
+    return Finding(
+        check=LOSS,
+        subject=str(pair),
+        outcome=outcome,
+        what=said,
+        measured=f"{events} of {operations}",
+        limit=f"rate <= {limit.max_rate:g}, bound <= {limit.bound_rate:g}",
+        samples=operations,
+        next_step="" if outcome is Outcome.PASS else step,
+    )

@@ -1,0 +1,3 @@
+class PD:
+    def __init__(self, context: object) -> None:
+        self.context = context

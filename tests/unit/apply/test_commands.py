@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from fabricctl.cli import apply as apply_command
+from fabricctl.cli.main import run as run_main
+from fabricctl.errors import UsageError
+from fabricctl.model.names import PortId
+
+Make = Callable[..., Any]
+Call = Callable[..., Result]
+
+
+@pytest.fixture
+def world(make_world: Make, fakes: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a world that the commands meet in place of the inventory's."""
+    made = make_world()
+    made.fabric = replace(made.fabric, simulated="a test")
+
+    @contextlib.contextmanager
+    def connected(_fabric: object, report: Callable[[str], None]) -> Iterator[Any]:
+        yield replace(made.tools(), report=report)
+
+    for name in ("plan", "apply", "drift", "rollback", "confirm"):
+        module = importlib.import_module(f"fabricctl.cli.{name}")
+        monkeypatch.setattr(module, "load", lambda *_: (made.fabric, fakes.policy()))
+    monkeypatch.setattr("fabricctl.apply.tools.connected", connected)
+    monkeypatch.setenv("FABRICCTL_INVENTORY", "/dev/null")
+    return made
+
+
+@pytest.fixture
+def call(world: Any) -> Call:
+    del world
+
+    def run(name: str, *arguments: str) -> Result:
+        command: click.Command = importlib.import_module(f"fabricctl.cli.{name}").command
+        return CliRunner().invoke(command, arguments)
+
+    return run
+
+
+def test_plan_shows_and_changes_nothing(call: Call, world: Any) -> None:
+    result = call("plan")
+    assert result.exit_code == 3
+    lines = result.stdout.splitlines()
+    assert lines == [
+        "node1/eth1, node2/eth1, leaf1/eth1, leaf1/eth2",
+        "    mtu_bytes: 1500 -> 4200  (undo: 1500; disrupts: mtu change)",
+        "    pfc_priorities: none -> 3  (undo: none)",
+        "    boot: lost at reboot -> kept over reboots  (undo: lost at reboot)",
+        "12 settings to change on 3 devices; disrupts: mtu change",
+    ]
+    assert world.pushes == []
+
+
+def test_plan_as_json_names_old_and_new(call: Call) -> None:
+    result = call("plan", "--json", "--limit", "node1")
+    step = json.loads(result.stdout)["devices"][0]["steps"][0]
+    assert step == {
+        "port": "node1/eth1",
+        "setting": "mtu_bytes",
+        "old": {"known": 1500},
+        "new": 4200,
+        "disruption": "mtu change",
+    }
+
+
+def test_plan_with_an_unreadable_device_is_unknown(call: Call, world: Any) -> None:
+    world.silent.add("leaf1")
+    result = call("plan")
+    assert result.exit_code == 4
+    assert "could not be read: leaf1: no route to host" in result.stdout
+
+
+def test_apply_ends_with_a_line_that_says_what_was_proved(call: Call, world: Any) -> None:
+    result = call("apply", "--yes")
+    assert result.exit_code == 0
+    *_, summary, simulated = result.stdout.splitlines()
+    assert ": done; 12 settings to change on 3 devices; 6 tasks on 3 devices, at most 2 each; " in summary
+    assert "read back: 12 of 12 settings as intended; " in summary
+    assert simulated == "simulated: a test"
+    again = call("apply", "--yes")
+    assert again.exit_code == 0
+    assert again.stdout.startswith(
+        "nothing to do; 0 tasks on 0 devices; read back: 12 of 12 settings as intended"
+    )
+    assert call("plan").exit_code == 0
+    assert len(world.pushes) == 3
+
+
+def test_apply_asks_nobody_without_a_terminal(call: Call, world: Any) -> None:
+    result = call("apply")
+    assert isinstance(result.exception, UsageError)
+    assert world.pushes == []
+
+
+def test_dry_run_is_plan(call: Call, world: Any) -> None:
+    result = call("apply", "--dry-run")
+    assert result.exit_code == 3
+    assert result.stdout == call("plan").stdout
+    assert world.pushes == []
+
+
+def test_failed_apply_names_port_and_reason(call: Call, world: Any) -> None:
+    (world.root / "node1/refuse/mtu_bytes").touch()
+    result = call("apply", "--yes")
+    assert result.exit_code == 1
+    assert "node1/eth1: failed: fabricctl: eth1: mtu_bytes: the NIC refuses" in result.stdout
+    assert "read back: 6 of 12 settings as intended" in result.stdout
+
+
+def test_apply_as_json(call: Call) -> None:
+    facts = json.loads(call("apply", "--yes", "--json").stdout)
+    assert facts["state"] == "done"
+    assert facts["read_back"] == {"as_intended": 12, "settings": 12}
+    assert facts["tasks"] == {"leaf1": 2, "node1": 2, "node2": 2}
+    assert facts["simulated"] == "a test"
+
+
+def test_confirm_within_says_until_when(call: Call) -> None:
+    result = call("apply", "--yes", "--confirm-within", "5m")
+    assert result.exit_code == 0
+    assert "not confirmed: the devices revert at " in result.stdout
+    kept = call("confirm")
+    assert kept.exit_code == 0
+    assert "read back: 12 of 12 settings as intended" in kept.stdout
+    assert isinstance(call("confirm").exception, UsageError)
+
+
+def test_drift_exit_codes_and_lines(call: Call, world: Any) -> None:
+    assert isinstance(call("drift").exception, UsageError)
+    call("apply", "--yes")
+    clean = call("drift")
+    assert (clean.exit_code, clean.stdout) == (0, "no drift (12 settings compared)\n")
+    world.silent.add("node1")
+    assert call("drift").exit_code == 4
+    world.set(PortId("node2", "eth1"), "pfc_priorities", "()")
+    found = call("drift")
+    assert found.exit_code == 3
+    assert "node2/eth1 pfc_priorities: should be 3, is none (since apply a" in found.stdout
+    assert "node1: could not be read: no route to host" in found.stdout
+    assert found.stdout.splitlines()[-1] == "drift: 1 of 9 settings differ; 1 devices could not be read"
+
+
+def test_rollback(call: Call, world: Any) -> None:
+    call("apply", "--yes")
+    result = call("rollback", "--yes")
+    assert result.exit_code == 0
+    assert world.get("node1/eth1", "mtu_bytes") == "1500"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("90s", 90), ("5m", 300), ("1h", 3600), ("45", 45), (None, None)]
+)
+def test_times(text: str | None, expected: int | None) -> None:
+    context = click.Context(apply_command.command)
+    assert apply_command.seconds(context, apply_command.command.params[0], text) == expected
+
+
+@pytest.mark.parametrize("text", ["5", "2d", "-5m", "25h", "", "m"])
+def test_impossible_times(text: str) -> None:
+    context = click.Context(apply_command.command)
+    with pytest.raises(click.BadParameter):
+        apply_command.seconds(context, apply_command.command.params[0], text)
+
+
+@pytest.mark.parametrize("name", ["plan", "apply", "drift", "rollback", "confirm"])
+def test_help_teaches_by_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_main([name, "--help"]) == 0
+    said = capsys.readouterr().out
+    assert "Examples:" in said
+    assert f"fabricctl {name}" in said
+    assert "Exit codes:" in said

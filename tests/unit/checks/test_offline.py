@@ -1,0 +1,282 @@
+"""The checks that judge intents: agreement, chain, capability."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fabricctl.apply.intent import intents
+from fabricctl.checks import agreement, capability, chain
+from fabricctl.errors import UsageError
+from fabricctl.model import settings
+from fabricctl.model.fabric import Device, Endpoint, Fabric, Link, LinkLayer, Port, Role
+from fabricctl.model.intent import PortIntent
+from fabricctl.model.names import PortId
+from fabricctl.model.policy import EcnProfile, Limits, MtuPolicy, Policy, Stance, TrafficClass
+from fabricctl.model.reading import Value
+from fabricctl.model.verdict import Finding, Outcome, worst
+from fabricctl.plugin import finder
+
+NIC = PortId("node1", "eth1")
+SWITCH = PortId("leaf1", "swp1")
+POLICY = Policy(
+    name="test",
+    link_layer=LinkLayer.ETHERNET,
+    lossless=TrafficClass(priority=3, dscp=26),
+    cnp=TrafficClass(priority=6, dscp=48),
+    mtu=MtuPolicy(nic_bytes=4200, switch_bytes=9000, rdma_bytes=4096),
+    pfc_priorities=(3,),
+    ecn={0: EcnProfile(150_000, 1_500_000, 100)},
+    limits=Limits(latency=(), loss=None),
+)
+
+
+def _fabric(layer: LinkLayer = LinkLayer.ETHERNET, driver: str = "stub", *, linked: bool = True) -> Fabric:
+    node = Device("node1", Role.NODE, driver, Endpoint("n"), (Port(NIC, speed_gbps=100, link_layer=layer),))
+    leaf = Device("leaf1", Role.SWITCH, driver, Endpoint("s"), (Port(SWITCH, link_layer=layer),), tier="leaf")
+    return Fabric((node, leaf), (Link(SWITCH, NIC, 3.0),) if linked else ())
+
+
+EMPTY = Fabric((), ())
+
+
+def _chain(policy: Policy, fabric: Fabric | None = None) -> tuple[Finding, ...]:
+    fabric = fabric or _fabric()
+    return chain.PLUGIN.judge(fabric, policy, intents(fabric, policy), None)
+
+
+@pytest.mark.parametrize("name", ["agreement", "capability", "chain", "match"])
+def test_nothing_to_look_at_is_unknown_never_a_pass(name: str) -> None:
+    found = finder.check(name).judge(EMPTY, POLICY, {}, None)
+
+    assert [finding.outcome for finding in found] == [Outcome.UNKNOWN]
+    assert found[0].check == name
+
+
+@pytest.mark.parametrize("name", ["agreement", "capability", "chain", "match"])
+def test_ports_without_intents_are_unknown_never_a_pass(name: str, stub: Stub) -> None:
+    stub.unsupported = {}
+    found = finder.check(name).judge(_fabric(), POLICY, {}, None)
+
+    assert worst(finding.outcome for finding in found) is Outcome.UNKNOWN
+    assert all(finding.outcome is Outcome.UNKNOWN for finding in found)
+
+
+def test_every_check_is_named_as_its_module() -> None:
+    assert finder.names("check") == ("agreement", "capability", "chain", "match")
+    assert [finder.check(name).name for name in finder.names("check")] == list(finder.names("check"))
+    assert [finder.check(name).needs_readings for name in finder.names("check")] == [
+        False,
+        False,
+        False,
+        True,
+    ]
+
+
+def test_both_ends_agree() -> None:
+    found = agreement.PLUGIN.judge(_fabric(), POLICY, intents(_fabric(), POLICY), None)
+
+    assert found == (
+        Finding(
+            "agreement",
+            "leaf1/swp1 - node1/eth1",
+            Outcome.PASS,
+            "both ends agree: PFC priorities 3, MTU 9000 and 4200 bytes",
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"pfc_priorities": ()}, "pfc_priorities is () on leaf1/swp1 and (3,) on node1/eth1"),
+        ({"trust": "pcp"}, "trust is pcp on leaf1/swp1 and dscp on node1/eth1"),
+        ({"dscp_priority": (0,) * 64}, "DSCP 26 is priority 0 on leaf1/swp1 and 3 on node1/eth1"),
+        ({"dscp_priority": ()}, None),
+        ({"mtu_bytes": 4199}, "node1/eth1 may send 4200 bytes, leaf1/swp1 takes only 4199"),
+        ({"role": Role.NODE, "mtu_bytes": 9000}, "MTU is 9000 on leaf1/swp1 and 4200 bytes on node1/eth1"),
+        ({"speed_gbps": 400}, "speed_gbps is 400 on leaf1/swp1 and 100 on node1/eth1"),
+    ],
+)
+def test_ends_that_differ_fail(change: dict[str, Any], what: str | None) -> None:
+    wanted = intents(_fabric(), POLICY)
+    wanted[SWITCH] = replace(wanted[SWITCH], **change)
+
+    (found,) = agreement.PLUGIN.judge(_fabric(), POLICY, wanted, None)
+
+    assert found.outcome is Outcome.FAIL
+    assert what is None or found.what == what
+
+
+def test_a_node_port_without_a_cable_is_unknown() -> None:
+    (found,) = agreement.PLUGIN.judge(
+        _fabric(linked=False), POLICY, intents(_fabric(linked=False), POLICY), None
+    )
+
+    assert (found.outcome, found.subject) == (Outcome.UNKNOWN, "node1/eth1")
+
+
+def test_the_chain_is_followed_on_both_ends() -> None:
+    found = _chain(POLICY)
+
+    assert [(f.outcome, f.subject, f.what) for f in found] == [
+        (Outcome.PASS, "node1/eth1", "DSCP 26 -> priority 3 -> class 3 -> PFC -> ECN (marked by switches)"),
+        (Outcome.PASS, "leaf1/swp1", "DSCP 26 -> priority 3 -> class 3 -> PFC -> ECN"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("policy", "what"),
+    [
+        (
+            replace(POLICY, cnp=TrafficClass(3, 48)),
+            "CNPs ride the lossless class (priority 3) that they are to relieve",
+        ),
+        (replace(POLICY, pfc_priorities=(3, 6)), "CNPs ride priority 6, which PFC can pause"),
+        (replace(POLICY, cnp=None), "ECN is on, but congestion notification (cnp) has no class"),
+        (replace(POLICY, pfc_priorities=(3, 4)), "PFC is on for priority 4, to which no DSCP leads"),
+        (
+            replace(POLICY, lossless=TrafficClass(0, 26), pfc_priorities=(0,)),
+            "PFC priority 0 shares its traffic class with priorities 0, 1, 2, 3, 4, 5, 7",
+        ),
+        (replace(POLICY, ecn={0: EcnProfile(9, 9, 1)}), "Kmin 9 bytes is not below Kmax 9 bytes"),
+    ],
+)
+def test_a_broken_chain_fails(policy: Policy, what: str) -> None:
+    found = _chain(policy)
+
+    assert found[-1].outcome is Outcome.FAIL
+    assert found[-1].what == what
+    assert found[-1].next_step == "mend the policy test"
+
+
+def test_pfc_that_leaves_out_the_lossless_class_fails() -> None:
+    found = _chain(replace(POLICY, pfc_priorities=(4,)))[0]
+
+    assert found.outcome is Outcome.FAIL
+    assert found.what.startswith("PFC is on for priorities 4, but not for a lossless class; ")
+
+
+def test_an_intent_that_leads_elsewhere_than_the_policy_fails() -> None:
+    wanted = intents(_fabric(), POLICY)
+    wanted[NIC] = replace(wanted[NIC], dscp_priority=(0,) * 64, roce_tos=0)
+
+    found = chain.PLUGIN.judge(_fabric(), POLICY, wanted, None)[0]
+
+    assert found.what.split("; ") == [
+        "DSCP 26 of the lossless class leads to priority 0, not 3",
+        "DSCP 48 of CNP leads to priority 0, not 6",
+        "RoCE is sent with DSCP 0, the lossless class has 26",
+        "PFC is on for priority 3, to which no DSCP leads",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("policy", "what"),
+    [
+        (replace(POLICY, ecn={}, cnp=None), "DSCP 26 -> priority 3 -> class 3 -> PFC -> no ECN"),
+        (replace(POLICY, pfc_priorities=()), "DSCP 26 -> priority 3 -> class 3 -> no PFC -> ECN"),
+        (
+            replace(POLICY, ecn={400: EcnProfile(1, 2, 3)}),
+            "DSCP 26 -> priority 3 -> class 3 -> PFC -> no ECN at 100 Gb/s",
+        ),
+        (
+            replace(POLICY, lossless=None, cnp=None, pfc_priorities=(), ecn={}),
+            "no lossless class, PFC off, ECN off: nothing to follow",
+        ),
+    ],
+)
+def test_pfc_off_and_ecn_off_are_valid(policy: Policy, what: str) -> None:
+    assert (_chain(policy)[-1].outcome, _chain(policy)[-1].what) == (Outcome.PASS, what)
+
+
+def test_an_ecn_profile_that_hangs_on_an_unknown_speed_is_unknown() -> None:
+    node = Device("node1", Role.NODE, "", Endpoint("n"), (Port(NIC),))
+    leaf = Device("leaf1", Role.SWITCH, "", Endpoint("s"), (Port(SWITCH),))
+    fabric = Fabric((node, leaf), (Link(SWITCH, NIC),))
+
+    found = _chain(replace(POLICY, ecn={400: EcnProfile(1, 2, 3)}), fabric)
+
+    assert [f.outcome for f in found] == [Outcome.PASS, Outcome.UNKNOWN]
+
+
+def test_infiniband_needs_no_chain() -> None:
+    fabric = _fabric(LinkLayer.INFINIBAND)
+
+    assert {f.outcome for f in _chain(POLICY, fabric)} == {Outcome.PASS}
+
+
+class Stub:
+    """A driver as far as the checks look at it."""
+
+    name = "stub"
+    role = Role.NODE
+
+    def __init__(self) -> None:
+        self.unsupported: Mapping[str, str] = {settings.PFC: "no PFC in software", "x": "not asked for"}
+
+    def wanted(self, intent: PortIntent) -> Mapping[str, Value]:
+        return {settings.MTU: intent.mtu_bytes, settings.PFC: intent.pfc_priorities}
+
+
+@pytest.fixture
+def stub(monkeypatch: pytest.MonkeyPatch) -> Stub:
+    driver = Stub()
+    monkeypatch.setattr(finder, "nic_driver", lambda _: driver)
+    monkeypatch.setattr(finder, "switch_driver", lambda _: driver)
+    return driver
+
+
+def _capability(policy: Policy, fabric: Fabric | None = None) -> tuple[Finding, ...]:
+    fabric = fabric or _fabric()
+    return capability.PLUGIN.judge(fabric, policy, intents(fabric, policy), None)
+
+
+@pytest.mark.usefixtures("stub")
+def test_what_a_driver_cannot_do_is_a_note_or_a_failure_as_the_policy_says() -> None:
+    warned = _capability(POLICY)[0]
+    refused = _capability(replace(POLICY, unsupported=Stance.REFUSE))[0]
+
+    assert warned.what == "cannot have on its 1 ports: pfc_priorities (no PFC in software)"
+    assert warned.subject == "node driver stub"
+    assert (warned.outcome, bool(warned.next_step)) == (Outcome.PASS, True)
+    assert (refused.outcome, refused.what) == (Outcome.FAIL, warned.what)
+
+
+@pytest.mark.usefixtures("stub")
+def test_a_device_without_pfc_lacks_nothing_where_pfc_is_meant_to_be_off() -> None:
+    found = _capability(replace(POLICY, pfc_priorities=(), unsupported=Stance.REFUSE))
+
+    assert [(f.outcome, f.what) for f in found] == [
+        (Outcome.PASS, "supports everything that is meant for its 1 ports")
+    ] * 2
+
+
+def test_a_driver_that_is_not_there_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str) -> None:
+        raise UsageError(f"there is no {name}")
+
+    monkeypatch.setattr(finder, "nic_driver", refuse)
+    monkeypatch.setattr(finder, "switch_driver", refuse)
+
+    assert {f.outcome for f in _capability(POLICY)} == {Outcome.UNKNOWN}
+
+
+def test_ethernet_without_a_driver_is_a_note_or_unknown_as_the_policy_says() -> None:
+    fabric = _fabric(driver="")
+
+    assert {f.outcome for f in _capability(POLICY, fabric)} == {Outcome.PASS}
+    assert all(f.next_step for f in _capability(POLICY, fabric))
+    refuse = replace(POLICY, unsupported=Stance.REFUSE)
+    assert {f.outcome for f in _capability(refuse, fabric)} == {Outcome.UNKNOWN}
+
+
+def test_infiniband_without_a_driver_passes() -> None:
+    fabric = _fabric(LinkLayer.INFINIBAND, driver="")
+
+    assert {f.outcome for f in _capability(replace(POLICY, unsupported=Stance.REFUSE), fabric)} == {
+        Outcome.PASS
+    }

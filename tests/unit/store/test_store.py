@@ -1,0 +1,389 @@
+"""The store: what goes in comes out, and whatever is wrong with the file is one clear line."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import stat
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fabricctl.errors import BusyError, FabricctlError, StoreError, UsageError
+from fabricctl.model.certificate import Certificate
+from fabricctl.model.evidence import Evidence
+from fabricctl.model.fabric import Device, Endpoint, Fabric, Link, LinkLayer, Port, Role
+from fabricctl.model.names import PairId, PortId
+from fabricctl.model.policy import GatePolicy, Limits, MtuPolicy, Policy, Stance
+from fabricctl.model.probe import AgentReport, Sample
+from fabricctl.model.reading import DeviceReading, Known, Missing, PortReading
+from fabricctl.model.run import Run, RunKind
+from fabricctl.model.verdict import Finding, Outcome, Suspect, Verdict
+from fabricctl.store import Store, database
+from fabricctl.store.place import default_path
+from fabricctl.store.process import is_gone, own_mark
+
+A, B = PortId("node1", "eth1"), PortId("node2", "eth1")
+NOW = 1_796_000_000.0
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "new" / "store.sqlite"
+
+
+def certificate(run: Run, port: PortId = A, number: int = 1, outcome: Outcome = Outcome.PASS) -> Certificate:
+    return Certificate(
+        id=f"{run.id}.{port}.{number}",
+        port=port,
+        run_id=run.id,
+        outcome=outcome,
+        peers={str(B): outcome},
+        findings=(Finding("loss", f"{A} -> {B}", outcome, "0 of 6000 lost", samples=6000),),
+        fingerprint={"driver": "rdma_rxe"},
+        engine="pyverbs 44",
+        policy="lab",
+        policy_digest="ab",
+        issued_at=NOW + number,
+        expires_at=NOW + number + 100,
+        rail=0,
+        node_ports=(port,),
+        suspects=("link x - y",),
+        gate=GatePolicy(simulated=Stance.ALLOW),
+    )
+
+
+def test_the_default_place_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("FABRICCTL_STORE", str(tmp_path / "s"))
+    assert default_path() == tmp_path / "s"
+    monkeypatch.delenv("FABRICCTL_STORE")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert default_path() == tmp_path / "fabricctl" / "store.sqlite"
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert default_path() == tmp_path / ".local" / "state" / "fabricctl" / "store.sqlite"
+
+
+def test_files_are_private(path: Path) -> None:
+    with Store.open(path) as store:
+        store.begin(RunKind.APPLY, "ops", "/i.yml")
+        modes = {p.name: stat.S_IMODE(p.stat().st_mode) for p in path.parent.iterdir()}
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert modes["store.sqlite"] == 0o600
+    assert all(mode & 0o077 == 0 for mode in modes.values())
+
+
+def test_a_store_that_others_could_read_is_made_private(path: Path) -> None:
+    Store.open(path).close()
+    path.chmod(0o644)
+    Store.open(path).close()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_run_begins_and_ends(path: Path) -> None:
+    with Store.open(path) as store:
+        run = store.begin(RunKind.VERIFY, "ops", "/i.yml", now=NOW)
+        assert re.fullmatch(r"v20261130-\d{6}-[0-9a-f]{4}", run.id)
+        assert store.run(run.id) == run
+        assert run.outcome is None
+        ended = store.finish(run, Outcome.FAIL, "1 of 6 pairs failed", now=NOW + 5)
+        assert store.run(run.id) == ended
+        assert (ended.ended_at, ended.outcome, ended.interrupted) == (NOW + 5, Outcome.FAIL, False)
+
+
+def test_runs_come_newest_first_by_kind_and_limit(path: Path) -> None:
+    with Store.open(path) as store:
+        made = [
+            store.begin(kind, "ops", "/i.yml", now=NOW + i)
+            for i, kind in enumerate((RunKind.APPLY, RunKind.VERIFY, RunKind.ROLLBACK))
+        ]
+        assert [r.id for r in store.runs()] == [r.id for r in reversed(made)]
+        assert [r.id[0] for r in store.runs()] == ["b", "v", "a"]
+        assert [r.id for r in store.runs(limit=1)] == [made[2].id]
+        assert [r.id for r in store.runs(kind=RunKind.VERIFY)] == [made[1].id]
+        with pytest.raises(UsageError, match="fabricctl runs"):
+            store.run("v1")
+
+
+def test_a_run_whose_process_is_gone_is_interrupted(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Store.open(path) as store:
+        mine = store.begin(RunKind.APPLY, "ops", "/i.yml")
+        host = own_mark().split(":")[0]
+        monkeypatch.setattr("fabricctl.store.own_mark", lambda: f"{host}:4194305:1")
+        dead = store.begin(RunKind.APPLY, "ops", "/i.yml")
+        assert not store.run(mine.id).interrupted
+        assert store.run(dead.id).interrupted
+
+
+def test_a_process_is_known_by_host_id_and_start() -> None:
+    host, pid, started = own_mark().rsplit(":", 2)
+    assert not is_gone(own_mark())
+    assert is_gone(f"{host}:{pid}:{int(started) + 1}")
+    assert not is_gone(f"elsewhere:{pid}:1")
+
+
+def test_records_are_one_a_run_and_kind(path: Path) -> None:
+    with Store.open(path) as store:
+        first = store.begin(RunKind.APPLY, "ops", "/i.yml", now=NOW)
+        second = store.begin(RunKind.APPLY, "ops", "/other.yml", now=NOW + 1)
+        store.put_record(first.id, "plan", {"a": 1})
+        store.put_record(second.id, "plan", {"ü": [None, True, 1.5]})
+        assert store.records("plan") == ((second, {"ü": [None, True, 1.5]}), (first, {"a": 1}))
+        assert store.records("plan", "/i.yml") == ((first, {"a": 1}),)
+        store.update_record(first.id, "plan", {"a": 2})
+        assert store.records("plan", "/i.yml")[0][1] == {"a": 2}
+        with pytest.raises(StoreError, match="UNIQUE"):
+            store.put_record(first.id, "plan", {})
+        with pytest.raises(StoreError, match="no record 'undo'"):
+            store.update_record(first.id, "undo", {})
+        with pytest.raises(StoreError, match="FOREIGN KEY"):
+            store.put_record("v1", "plan", {})
+
+
+def _evidence() -> Evidence:
+    node = Device("node1", Role.NODE, "rxe", Endpoint("127.0.0.1", 40001), (Port(A, rail=0),))
+    other = Device("node2", Role.NODE, "rxe", Endpoint("127.0.0.1", 40002), (Port(B),))
+    pair = PairId(A, B)
+    policy = Policy(
+        "lab", LinkLayer.ETHERNET, None, None, MtuPolicy(1500, 1500, 1024), (), {}, Limits((), None)
+    )
+    return Evidence(
+        fabric=Fabric((node, other), (Link(A, B, 2.0),), "/i.yml", "lab"),
+        policy=policy,
+        agents={
+            "node1": AgentReport("node1", ports={A: "gid 1"}),
+            "node2": AgentReport("node2", "no pyverbs"),
+        },
+        verdicts=(Verdict(pair, "same_leaf", (Finding("loss", str(pair), Outcome.FAIL, "lost"),)),),
+        suspects=(Suspect("node node2", (pair,), "because", ports=(B,)),),
+        samples=(
+            Sample(
+                pair,
+                "loss",
+                "pyverbs",
+                NOW,
+                1.0,
+                latencies_ns=tuple(range(5000)),
+                numbers={"sent": 6000, "missing": 1},
+                numbers_by_path=({"sent": 6000},),
+                counters={"source/x": Known(0), "target/x": Missing("no such file")},
+                parameters={"bytes": 8, "gid": "::1"},
+            ),
+        ),
+        readings={
+            "node1": DeviceReading("node1", NOW, {A: PortReading(A, {"mtu_bytes": Known(1500)})}),
+            "node2": DeviceReading("node2", NOW, {}, error="unreachable"),
+        },
+    )
+
+
+def test_what_verify_saw_comes_back_equal(path: Path) -> None:
+    with Store.open(path) as store:
+        run = store.begin(RunKind.VERIFY, "ops", "/i.yml")
+        assert store.verify(run.id) is None
+        store.put_verify(run.id, _evidence())
+    with Store.open(path, readonly=True) as store:
+        assert store.verify(run.id) == _evidence()
+
+
+def test_a_damaged_record_is_a_store_error(path: Path) -> None:
+    with Store.open(path) as store:
+        run = store.begin(RunKind.VERIFY, "ops", "/i.yml")
+        store.put_verify(run.id, _evidence())
+        store.put_record(run.id, "plan", {})
+    with sqlite3.connect(path) as raw:
+        raw.execute("UPDATE evidence SET samples = ?", (b"nonsense",))
+        raw.execute("UPDATE records SET payload = '{'")
+    raw.close()
+    with Store.open(path) as store:
+        with pytest.raises(StoreError, match="damaged"):
+            store.verify(run.id)
+        with pytest.raises(StoreError, match="no JSON"):
+            store.records("plan")
+
+
+def test_the_newest_certificate_of_a_port_counts(path: Path) -> None:
+    with Store.open(path) as store:
+        run = store.begin(RunKind.VERIFY, "ops", "/i.yml")
+        old, new = certificate(run), certificate(run, number=2, outcome=Outcome.FAIL)
+        other = certificate(run, port=B)
+        store.put_certificates([old, other])
+        assert store.certificates() == (old, other)
+        store.put_certificates([new])
+        assert store.certificates() == (new, other)
+        assert store.certificates(newest=False) == (new, old, other)
+        assert store.certificates(["node2"]) == (other,)
+        assert store.certificates(["node2/eth1", "node1"]) == (other, new)
+        assert store.certificates([old.id]) == (old,)
+        assert store.certificates([]) == ()
+        assert store.certificates(run_id="v0") == ()
+        assert store.certificates(["node1"], run_id=run.id) == (new,)
+        # The older pass does not shine through the newer failure.
+        assert store.certificates(valid_at=NOW + 10) == (other,)
+        assert store.certificates(valid_at=NOW + 1000) == ()
+
+
+def test_the_gate_gets_the_newest_and_what_has_not_expired(path: Path) -> None:
+    with Store.open(path) as store:
+        run = store.begin(RunKind.VERIFY, "ops", "/i.yml")
+        first, second, third = (certificate(run, number=n) for n in (1, 2, 3))
+        store.put_certificates([first, second, third, certificate(run, port=B)])
+        assert store.standing(["node1"], NOW) == (third, second, first)
+        assert store.standing(["node1"], first.expires_at) == (third, second)
+        assert store.standing(["node1"], NOW + 1000) == (third,)
+        assert store.standing(["node9"], NOW) == ()
+
+
+def test_a_certificate_of_a_clock_that_was_ahead_is_replaced(path: Path) -> None:
+    with Store.open(path) as store:
+        run = store.begin(RunKind.VERIFY, "ops", "/i.yml")
+        ahead, now = certificate(run, number=9999), certificate(run)
+        store.put_certificates([ahead])
+        store.put_certificates([now])
+        assert store.certificates(newest=False) == (now,)
+
+
+def test_certificates_are_kept_all_or_none(path: Path) -> None:
+    with Store.open(path) as store:
+        run = store.begin(RunKind.VERIFY, "ops", "/i.yml")
+        with pytest.raises(StoreError, match="UNIQUE"):
+            store.put_certificates([certificate(run), certificate(run)])
+        assert store.certificates() == ()
+
+
+def test_revoking_a_node_revokes_all_its_certificates_once(path: Path) -> None:
+    with Store.open(path) as store:
+        run = store.begin(RunKind.VERIFY, "ops", "/i.yml")
+        old, new = certificate(run), certificate(run, number=2)
+        store.put_certificates([old, new])
+        revoked = store.revoke("node1", "kim", "cable swapped", NOW)
+        assert {c.id for c in revoked} == {old.id, new.id}
+        (held,) = store.certificates()
+        assert held == replace(new, revoked=revoked[0].revoked)
+        assert re.fullmatch(r"by kim at 20\d\d-\d\d-\d\d \d\d:\d\d: cable swapped", held.revoked)
+        assert store.certificates(valid_at=NOW + 10) == ()
+        assert store.revoke("node1", "kim", "again", NOW) == ()
+
+
+@pytest.mark.parametrize("body", ["{}", "[]", '{"peers": {"a/b": "fine"}}', '{"peers": []}'])
+def test_a_certificate_that_cannot_be_understood_is_a_store_error(path: Path, body: str) -> None:
+    with Store.open(path) as store:
+        store.put_certificates([certificate(store.begin(RunKind.VERIFY, "ops", "/i.yml"))])
+    with sqlite3.connect(path) as raw:
+        raw.execute("UPDATE certificates SET body = ?", (body,))
+    raw.close()
+    with Store.open(path) as store, pytest.raises(StoreError, match="cannot be understood"):
+        store.standing(["node1"], NOW)
+
+
+def test_reading_a_store_that_is_not_there_says_what_to_do(path: Path) -> None:
+    with pytest.raises(StoreError, match=r"there is no store; run .fabricctl verify. or set FABRICCTL_STORE"):
+        Store.open(path, readonly=True)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("readonly", [True, False])
+def test_a_file_that_is_no_database_is_a_store_error(path: Path, readonly: bool) -> None:  # noqa: FBT001
+    path.parent.mkdir()
+    path.write_bytes(b"this is no database, " * 100)
+    with pytest.raises(StoreError, match="move the file away"):
+        Store.open(path, readonly=readonly)
+
+
+@pytest.mark.parametrize("readonly", [True, False])
+def test_a_newer_schema_is_refused(path: Path, readonly: bool) -> None:  # noqa: FBT001
+    Store.open(path).close()
+    with sqlite3.connect(path) as raw:
+        raw.execute("PRAGMA user_version = 99")
+    raw.close()
+    with pytest.raises(StoreError, match=r"schema 99.*upgrade fabricctl"):
+        Store.open(path, readonly=readonly)
+
+
+def test_an_older_schema_is_brought_up_to_date_by_a_reader_too(path: Path) -> None:
+    path.parent.mkdir()
+    sqlite3.connect(path).close()
+    path.touch()
+    with Store.open(path, readonly=True) as store:
+        assert store.runs() == ()
+
+
+def test_a_migration_that_fails_leaves_the_old_schema(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Store.open(path).close()
+    steps = (*database.MIGRATIONS, ("CREATE TABLE extra (a TEXT) STRICT", "nonsense"))
+    monkeypatch.setattr(database, "MIGRATIONS", steps)
+    with pytest.raises(StoreError, match="nonsense"):
+        Store.open(path)
+    monkeypatch.undo()
+    with Store.open(path) as store:
+        assert store.runs() == ()
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot be written"):
+        Store.open(tmp_path / "file" / "store.sqlite")
+
+
+def test_readers_do_not_wait_for_a_writer_and_a_second_writer_is_told(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.05)
+    with Store.open(path) as writer, Store.open(path, readonly=True) as reader, Store.open(path) as second:
+        run = writer.begin(RunKind.APPLY, "ops", "/i.yml")
+        with writer._transaction():  # noqa: SLF001  a writer in the middle of its work
+            writer.put_record(run.id, "plan", {})
+            assert [r.id for r in reader.runs()] == [run.id]
+            assert reader.records("plan") == ()
+            with pytest.raises(BusyError, match="another run is writing"):
+                second.begin(RunKind.APPLY, "ops", "/i.yml")
+        assert len(reader.records("plan")) == 1
+
+
+def test_a_store_opened_to_read_cannot_be_written(path: Path) -> None:
+    Store.open(path).close()
+    with Store.open(path, readonly=True) as store, pytest.raises(StoreError, match="readonly"):
+        store.begin(RunKind.APPLY, "ops", "/i.yml")
+
+
+def test_another_thread_is_refused_with_our_error(path: Path) -> None:
+    caught: list[BaseException] = []
+    with Store.open(path) as store:
+
+        def use() -> None:
+            try:
+                store.runs()
+            except FabricctlError as exc:
+                caught.append(exc)
+
+        thread = threading.Thread(target=use)
+        thread.start()
+        thread.join(10)
+    assert isinstance(caught[0], StoreError)
+
+
+def test_every_exception_of_sqlite_leaves_as_ours(path: Path) -> None:
+    kinds = [
+        kind for kind in vars(sqlite3).values() if isinstance(kind, type) and issubclass(kind, sqlite3.Error)
+    ]
+    assert len(kinds) >= 8
+    for kind in kinds:
+        with pytest.raises(StoreError), database.mapped(path):
+            raise kind("x")
+
+
+def test_the_store_survives_a_killed_writer(path: Path) -> None:
+    with Store.open(path) as store:
+        run = store.begin(RunKind.APPLY, "ops", "/i.yml")
+    child = os.fork()
+    if child == 0:
+        half = Store.open(path)
+        half._connection.execute("BEGIN IMMEDIATE")  # noqa: SLF001  dies in the middle of its work
+        half._connection.execute("DELETE FROM runs")  # noqa: SLF001
+        os._exit(9)
+    os.waitpid(child, 0)
+    with Store.open(path) as store:
+        assert [r.id for r in store.runs()] == [run.id]

@@ -1,0 +1,145 @@
+"""The whole of verify over real agent processes and a stand-in for pyverbs."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fabricctl.errors import BusyError, UsageError
+from fabricctl.model.fabric import LinkLayer
+from fabricctl.model.names import PairId, PortId
+from fabricctl.model.policy import Limits, LossLimit, MtuPolicy, Policy, TrafficClass
+from fabricctl.model.verdict import Outcome
+from fabricctl.store import Store
+from fabricctl.store.lock import hold
+from fabricctl.verify import agents
+from fabricctl.verify.agents import Patience
+from fabricctl.verify.flow import Means, Request, verify
+from fabricctl.verify.show import text
+
+PATIENCE = Patience(start=20, answer=2, idle=30)
+POLICY = Policy(
+    name="test",
+    link_layer=LinkLayer.ETHERNET,
+    lossless=TrafficClass(3, 26),
+    cnp=None,
+    mtu=MtuPolicy(9000, 9216, 4096),
+    pfc_priorities=(),
+    ecn={},
+    limits=Limits((), LossLimit(0.0, 0.01, 0.95), 20, 5, 8, 2),
+)
+
+
+def _load(name: str) -> Any:
+    path = Path(__file__).parents[2] / "fakes" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"fakes_{name}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+fakes = _load("nodes")
+
+
+@pytest.fixture
+def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    fabric = replace(fakes.make_fabric(3), source="/inventory.yml", simulated="processes")
+    with fakes.FakeNodes(tmp_path, fabric) as made:
+        made.fabric = fabric
+        monkeypatch.setattr(agents, "PYTHON", str(made.python))
+        yield made
+
+
+def test_clean_fabric_passes_and_is_kept(nodes: Any) -> None:
+    seen: list[tuple[int, int]] = []
+    with Store.open() as store:
+        means = Means(nodes, store, lambda done, total: seen.append((done, total)), PATIENCE)
+        report = verify(nodes.fabric, POLICY, Request(), means)
+        kept = store.verify(report.run.id)
+        certificates = store.certificates()
+    assert {v.outcome for v in report.verdicts} == {Outcome.PASS}
+    assert len(report.verdicts) == 6
+    assert report.run.outcome is Outcome.PASS
+    assert report.run.summary == "6 pairs: 6 pass"
+    assert kept is not None
+    assert len(kept.samples) == 6 * 4
+    assert [str(c.port) for c in certificates] == ["node1/eth1", "node2/eth1", "node3/eth1"]
+    assert seen[0] == (0, 6)
+    assert seen[-1] == (6, 6)
+    shown = text(report, "store.sqlite")
+    assert "simulated (processes)" in shown
+    assert "0 of 320 (< 0.93%)" in shown
+    assert "certificates: 3 pass" in shown
+
+
+def test_lossy_node_fails_and_is_named(nodes: Any) -> None:
+    nodes.environment["node2"] = {"FAKE_LOSS": "0.2"}
+    with Store.open() as store:
+        report = verify(
+            nodes.fabric, POLICY, Request(probes=("loss",)), Means(nodes, store, patience=PATIENCE)
+        )
+    failed = {str(v.pair) for v in report.verdicts if v.outcome is Outcome.FAIL}
+    assert failed == {"node2/eth1 -> node1/eth1", "node2/eth1 -> node3/eth1"}
+    assert report.run.outcome is Outcome.FAIL
+    shown = text(report, "store.sqlite")
+    assert "FAIL node2/eth1 -> node1/eth1: " in shown
+    assert "suspect" in shown
+    assert "node2" in report.suspects[0].element
+
+
+def test_unreachable_node_makes_its_pairs_unknown(nodes: Any) -> None:
+    nodes.environment["node3"] = {"UNREACHABLE": "1"}
+    with Store.open() as store:
+        report = verify(nodes.fabric, POLICY, Request(), Means(nodes, store, patience=PATIENCE))
+    outcomes = {str(v.pair): v.outcome for v in report.verdicts}
+    assert {o for pair, o in outcomes.items() if "node3" in pair} == {Outcome.UNKNOWN}
+    assert {o for pair, o in outcomes.items() if "node3" not in pair} == {Outcome.PASS}
+    assert "agent node3: no route to host; is it on?" in text(report, "store.sqlite")
+
+
+def test_time_budget_leaves_later_rounds_unknown(nodes: Any) -> None:
+    with Store.open() as store:
+        request = Request(time_budget_s=0.0)
+        report = verify(nodes.fabric, POLICY, request, Means(nodes, store, patience=PATIENCE))
+    outcomes = [v.outcome for v in report.verdicts]
+    assert outcomes.count(Outcome.PASS) == 1
+    assert outcomes.count(Outcome.UNKNOWN) == 5
+
+
+def test_limit_keeps_pairs_with_both_ends_named(nodes: Any) -> None:
+    with Store.open() as store:
+        request = Request(limit=("node[12]",), probes=("read_latency",))
+        report = verify(nodes.fabric, POLICY, request, Means(nodes, store, patience=PATIENCE))
+    there = PairId(PortId("node1", "eth1"), PortId("node2", "eth1"))
+    assert {v.pair for v in report.verdicts} == {there, there.reverse}
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        (Request(limit=("node1",)), "leaves no pair"),
+        (Request(limit=("nodee1",)), "did you mean node1"),
+        (Request(probes=("los",)), "did you mean loss"),
+    ],
+)
+def test_senseless_requests_are_refused_before_anything_is_contacted(
+    nodes: Any, request_: Request, message: str
+) -> None:
+    with Store.open() as store, pytest.raises(UsageError) as caught:
+        verify(nodes.fabric, POLICY, request_, Means(nodes, store, patience=PATIENCE))
+    assert message in str(caught.value)
+    assert nodes.started == {}
+
+
+def test_second_verify_of_the_same_fabric_is_refused(nodes: Any) -> None:
+    with Store.open() as store, hold("verify /inventory.yml", "verify"), pytest.raises(BusyError):
+        verify(nodes.fabric, POLICY, Request(), Means(nodes, store, patience=PATIENCE))

@@ -1,0 +1,160 @@
+"""Verdicts: one a scheduled pair, never a pass without evidence, the worst wins in any order."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fabricctl.model.fabric import Fabric
+from fabricctl.model.names import PairId, PortId
+from fabricctl.model.policy import LatencyLimit, Limits, LossLimit
+from fabricctl.model.probe import AgentReport, Sample
+from fabricctl.model.reading import Entry, Known, Missing
+from fabricctl.model.verdict import Outcome, Verdict
+from fabricctl.plugin import finder
+from fabricctl.plugin.protocols import Probe
+from fabricctl.verify.judge import Bench, judge
+
+Build = Callable[..., Fabric]
+PAIR = PairId(PortId("node1", "eth1"), PortId("node2", "eth1"))
+LIMITS = Limits(
+    (LatencyLimit("read_latency", 99, 2_000_000),), LossLimit(0.0, 1e-3, 0.95), latency_samples=300
+)
+
+
+def probes(*names: str) -> Mapping[str, Probe]:
+    return {name: finder.probe(name) for name in names}
+
+
+def latency(*, slow: bool = False, counters: Mapping[str, Entry] | None = None) -> Sample:
+    took = 9_000_000 if slow else 500
+    return Sample(PAIR, "read_latency", "pyverbs", 0, 1, latencies_ns=(took,) * 3000, counters=counters or {})
+
+
+def loss(missing: int = 0) -> Sample:
+    return Sample(PAIR, "loss", "pyverbs", 0, 1, numbers={"sent": 6000, "missing": missing})
+
+
+@pytest.fixture
+def bench(star: Build) -> Callable[..., Bench]:
+    def build(*names: str, limits: Limits = LIMITS, agents: Mapping[str, AgentReport] | None = None) -> Bench:
+        return Bench(star(2), limits, probes(*(names or ("read_latency", "loss"))), agents or {})
+
+    return build
+
+
+def only(verdicts: tuple[Verdict, ...]) -> Verdict:
+    (verdict,) = verdicts
+    return verdict
+
+
+def test_all_probes_passed(bench: Callable[..., Bench]) -> None:
+    verdict = only(judge([PAIR, PAIR], [latency(), loss()], bench()))
+    assert (verdict.pair, verdict.topology, verdict.outcome) == (PAIR, "same_leaf", Outcome.PASS)
+    assert [f.check for f in verdict.findings] == ["read_latency", "loss"]
+
+
+def test_every_scheduled_pair_gets_a_verdict(bench: Callable[..., Bench]) -> None:
+    verdicts = judge([PAIR, PAIR.reverse], [latency(), loss()], bench())
+    assert [v.pair for v in verdicts] == [PAIR, PAIR.reverse]
+    assert [v.outcome for v in verdicts] == [Outcome.PASS, Outcome.UNKNOWN]
+    assert verdicts[1].findings[0].what == "read_latency was not measured"
+
+
+def test_a_node_without_an_agent_is_unknown_with_its_reason(bench: Callable[..., Bench]) -> None:
+    agents = {"node1": AgentReport("node1"), "node2": AgentReport("node2", error="no route to host")}
+    verdict = only(judge([PAIR], [], bench(agents=agents)))
+    (finding,) = verdict.findings
+    assert (finding.check, finding.subject, finding.outcome) == ("agent", "node2", Outcome.UNKNOWN)
+    assert finding.what == "not measured: node2: no route to host"
+    assert 'fabricctl verify --pairs node2:all"' in finding.next_step
+
+
+def test_an_agent_that_died_later_does_not_hide_what_was_measured(bench: Callable[..., Bench]) -> None:
+    agents = {"node2": AgentReport("node2", error="gone")}
+    verdict = only(judge([PAIR], [latency(slow=True)], bench(agents=agents)))
+    assert [f.outcome for f in verdict.findings] == [Outcome.UNKNOWN, Outcome.FAIL, Outcome.UNKNOWN]
+    assert verdict.outcome is Outcome.FAIL
+
+
+def test_a_limit_whose_probe_did_not_run_is_unknown(bench: Callable[..., Bench]) -> None:
+    verdict = only(judge([PAIR], [loss()], bench("loss")))
+    assert verdict.outcome is Outcome.UNKNOWN
+    assert "the policy limits read_latency, which this run did not probe" in verdict.findings[-1].what
+    elsewhere = Limits((LatencyLimit("read_latency", 99, 1, "cross_leaf"),), LIMITS.loss)
+    assert only(judge([PAIR], [loss()], bench("loss", limits=elsewhere))).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(
+    ("counters", "outcome", "words"),
+    [
+        ({"source/rcvd_seq_err": Known(0)}, Outcome.PASS, "none moved; loss < 0.001 at 95 %, bound 0.001"),
+        ({"source/rcvd_seq_err": Known(2)}, Outcome.FAIL, "no loss probe: rcvd_seq_err +2; rate 8.1e-05 .."),
+        ({"source/rcvd_seq_err": Known(9999)}, Outcome.FAIL, "rcvd_seq_err +9999"),
+        # A slow host retries by timer: that proves no loss.
+        (
+            {"source/completer_retry_err": Known(4), "source/rcvd_seq_err": Known(0)},
+            Outcome.PASS,
+            "none moved",
+        ),
+        ({"source/completer_retry_err": Known(4)}, Outcome.UNKNOWN, "no counter of sequence errors"),
+        ({"source/rcvd_seq_err": Missing("no such file")}, Outcome.UNKNOWN, "no counter of sequence errors"),
+        ({"target/rcvd_seq_err": Known(0)}, Outcome.UNKNOWN, "no counter of sequence errors"),
+        ({}, Outcome.UNKNOWN, "no counter of sequence errors"),
+    ],
+)
+def test_without_the_loss_probe_sequence_errors_decide(
+    bench: Callable[..., Bench], counters: Mapping[str, Entry], outcome: Outcome, words: str
+) -> None:
+    verdict = only(judge([PAIR], [latency(counters=counters)], bench("read_latency")))
+    finding = verdict.findings[-1]
+    assert (finding.check, finding.outcome, verdict.outcome) == ("loss", outcome, outcome)
+    assert words in finding.what
+    assert (finding.next_step == "") is (outcome is Outcome.PASS)
+
+
+def test_too_few_operations_prove_no_bound(bench: Callable[..., Bench]) -> None:
+    short = Sample(
+        PAIR, "read_latency", "p", 0, 1, latencies_ns=(5,) * 1000, counters={"source/rcvd_seq_err": Known(0)}
+    )
+    assert only(judge([PAIR], [short], bench("read_latency"))).findings[-1].outcome is Outcome.UNKNOWN
+    failed = Sample(PAIR, "read_latency", "p", 0, 1, error="x", counters={"source/rcvd_seq_err": Known(0)})
+    assert "was not measured" in only(judge([PAIR], [failed], bench("read_latency"))).findings[-1].what
+
+
+def test_without_a_loss_limit_the_counters_are_not_asked(bench: Callable[..., Bench]) -> None:
+    limits = Limits(LIMITS.latency, None, latency_samples=300)
+    verdict = only(judge([PAIR], [latency()], bench("read_latency", limits=limits)))
+    assert [f.check for f in verdict.findings] == ["read_latency"]
+    assert verdict.outcome is Outcome.PASS
+
+
+SAMPLES = [latency(), latency(slow=True), loss(), loss(3), Sample(PAIR, "loss", "p", 0, 1, error="x")]
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(SAMPLES)), st.integers(0, 99))
+def test_the_order_of_samples_does_not_matter(samples: list[Sample], seed: int) -> None:
+    bench = Bench(_two(), LIMITS, probes("read_latency", "loss"), {})
+    shuffled = random.Random(seed).sample(samples, len(samples))  # noqa: S311  an order
+    first, second = (only(judge([PAIR], held, bench)).outcome for held in (samples, shuffled))
+    assert first is second
+    measured = {sample.probe for sample in samples if not sample.error}
+    if measured != {"read_latency", "loss"} or any(sample.error for sample in samples):
+        assert first is not Outcome.PASS
+
+
+def _two() -> Fabric:
+    from fabricctl.model.fabric import Device, Endpoint, Port, Role  # noqa: PLC0415  only here
+
+    return Fabric(
+        tuple(
+            Device(p.device, Role.NODE, "rxe", Endpoint("h"), (Port(p, rail=0),))
+            for p in (PAIR.source, PAIR.target)
+        ),
+        (),
+    )
