@@ -5,6 +5,11 @@ from __future__ import annotations
 import socket
 
 import pytest
+from hypothesis import settings
+
+# Machines that emulate guests at the same time are slow now and then; speed is measured in tests/bench.
+settings.register_profile("fabricctl", deadline=None)
+settings.load_profile("fabricctl")
 
 EXPECTED_SKIPS: frozenset[str] = frozenset()
 """Node ids of tests that may be skipped on a machine without RDMA hardware; CI counts them."""

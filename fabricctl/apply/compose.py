@@ -242,14 +242,16 @@ def _keep(scripts: Mapping[str, str]) -> str:
     ]
     lines += [_here(f"keep {_q(_path(port))} 0755", text, "failed=1") for port, text in scripts.items()]
     lines.append(_here(f"keep {UNIT_FILE} 0644", UNIT, "failed=1"))
-    # Enabling and disabling also make systemd read the unit again.
-    lines.append(f"systemctl enable --quiet {_units(scripts)} || failed=1")
+    # No daemon-reload, which takes seconds on a busy node: the units are for the next boot, and for a device
+    # that comes anew; systemd reads both from disk.
+    lines.append(f"systemctl enable --no-reload --quiet {_units(scripts)} || failed=1")
     return "\n".join(lines)
 
 
 def _forget(ports: Sequence[str]) -> str:
     files = " ".join(_q(_path(port)) for port in ports)
-    return f"systemctl disable --quiet {_units(ports)} || failed=1\nrm -f {files} || failed=1"
+    disable = f"systemctl disable --no-reload --quiet {_units(ports)} || failed=1"
+    return f"{disable}\nrm -f {files} || failed=1"
 
 
 def _units(ports: Mapping[str, str] | Sequence[str]) -> str:

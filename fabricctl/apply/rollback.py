@@ -86,7 +86,7 @@ def rollback(
             drivers=drivers,
             plan=plan,
             targets=goal.targets,
-            context=_context(goal.targets, undone, readings),
+            context=_context(goal, undone, readings),
             before=readings,
             scripts=goal.scripts,
             batch=batch,
@@ -131,14 +131,16 @@ def _left_as_is(goal: _Goal, result: Result) -> list[str]:
     ]
 
 
-def _context(targets: Targets, undone: Sequence[Applied], readings: Readings) -> Targets:
+def _context(goal: _Goal, undone: Sequence[Applied], readings: Readings) -> Targets:
     """Return what a port's script is rendered with: what is restored, and the rest as it is now.
 
-    A template may set two settings with one command, so it must know both.
+    A template may set two settings with one command, so it must know both. What had no value before is
+    left out: where that means "not there" (thresholds without marking), the template takes it away.
     """
     found = {}
-    for port, values in targets.items():
+    for port, values in goal.targets.items():
         names = {name for a in undone for name in a.record.wanted.get(port, {})}
+        names -= {name for name in names if (port, name) in goal.without}
         present = {name: entry_of(readings.get(port.device), port, name) for name in sorted(names)}
         known = {name: entry.value for name, entry in present.items() if isinstance(entry, Known)}
         found[port] = {**known, **values}

@@ -30,7 +30,7 @@ COMMANDS: dict[str, str] = {
     "confirm": "Keep an apply that was started with --confirm-within.",
     "drift": "Say what differs from the last apply, and would it survive a reboot.",
     "rollback": "Restore what was read before an apply.",
-    "verify": "Probe pairs of nodes with RDMA, judge, name the suspect, certify.",
+    "verify": "Probe pairs of ports with RDMA reads and writes, judge them, and certify what passed.",
     "explain": "Show the evidence behind a mark on a pair, a node or a run, and what to do.",
     "certs": "List, show and revoke certificates.",
     "gate": "May a job run on these nodes, now?",

@@ -31,6 +31,10 @@ _SSH_S = 60
 _POLL_S = 0.1
 
 
+class CancelledStartError(LabError):
+    """The lab is being taken away while a guest of it starts."""
+
+
 @dataclass(frozen=True)
 class Lab:
     """What all guests of a lab share."""
@@ -116,7 +120,8 @@ def start(
     Parameters
     ----------
     note
-        Told of every process before it is waited for, so that nothing started is forgotten.
+        Told of every process before it is waited for, so that nothing started is forgotten. It raises
+        `CancelledStartError` when nothing is to be started any more.
     booted
         Boot it from the disk it has: it was killed. Else it starts afresh.
 
@@ -133,8 +138,11 @@ def start(
             make_disk(lab, one.name)
         # A fresh port each time: another program may have taken the one before.
         record = Record(one.name, ssh_port=guest.free_port(), replaced=replaced, restored=resume)
+        note(record)
         try:
             return _start_once(lab, one, record, note)
+        except CancelledStartError:
+            raise
         except LabError as error:
             replaced += 1
             if replaced >= TRIES:
@@ -153,15 +161,20 @@ def _start_once(lab: Lab, one: Guest, record: Record, note: Callable[[Record], N
     this = machine(lab, one, ssh_port=record.ssh_port, resume=record.restored)
     process = guest.start(guest.command(this), this.log)
     record = replace(record, pid=process.pid, started=process.started)
-    note(record)
     try:
+        note(record)
         if record.restored:
             _resume(this)
         entries = identity.files(lab.fabric, one, lab.host_key(one.name), lab.user_public)
         with Console(this.console, name=one.name, timeout_s=_RESUME_S) as console:
-            console.wait(deadline_s=_CONSOLE_S if record.restored else saved.BOOT_S)
+            if not record.restored:
+                console.wait_booted(deadline_s=saved.BOOT_S)
+            console.wait(deadline_s=_CONSOLE_S)
             identity.give(console, entries, resumed=record.restored)
         wait_sshd(record.ssh_port, one.name, deadline_s=_SSH_S)
+    except CancelledStartError:
+        guest.stop(process, lab.run)
+        raise
     except LabError as error:
         guest.stop(process, lab.run)
         raise LabError(f"{error.what} (log: {guest.said(this.log)})", where=one.name) from error

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _READ_BYTES = 65536
+# What the console's script in the guest prints when it starts.
+_READY = "lab: console ready"
 # The line discipline of a console cuts longer lines.
 _LINE_CHARACTERS = 200
 
@@ -58,6 +60,24 @@ class Console:
                 continue
             return
         raise self._silent(deadline_s)
+
+    def wait_booted(self, *, deadline_s: float) -> None:
+        """Wait until a guest that boots has its shell. The session must be older than that shell.
+
+        Nothing is sent before: what the guest cannot read yet would fill the terminal's buffer,
+        and it would never answer.
+
+        Raises
+        ------
+        LabError
+            It has none within `deadline_s` seconds.
+        """
+        try:
+            self._until(_READY, time.monotonic() + deadline_s, after="\n")
+        except TimeoutError as error:
+            raise self._silent(deadline_s) from error
+        except OSError as error:
+            raise LabError("the guest's console has gone", where=self._name) from error
 
     def run(self, script: str, *, deadline_s: float) -> str:
         """Run a shell script in the guest and return what it printed.
@@ -98,12 +118,12 @@ class Console:
             deadline_s=deadline_s,
         )
 
-    def _until(self, marker: str, end: float) -> str:
+    def _until(self, marker: str, end: float, *, after: str = ":") -> str:
         seen = b""
         while True:
-            # The marker counts only with its status and closing colon.
+            # The marker counts only with its status and closing colon, or its line's end.
             _, found, tail = seen.partition(marker.encode())
-            if found and b":" in tail:
+            if found and after.encode() in tail:
                 return seen.decode(errors="replace")
             left_s = end - time.monotonic()
             if left_s <= 0:

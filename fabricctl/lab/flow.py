@@ -72,12 +72,26 @@ class Ledger:
     def __init__(self, where: Places, first: State) -> None:
         self._where = where
         self._lock = threading.Lock()
+        self._closed = False
         self.state = first
         state.save(where, first)
 
-    def note(self, record: Record) -> None:
-        """Remember a guest, at once."""
+    def close(self) -> None:
+        """Refuse all further notes: the lab is being removed."""
         with self._lock:
+            self._closed = True
+
+    def note(self, record: Record) -> None:
+        """Remember a guest, at once.
+
+        Raises
+        ------
+        CancelledStartError
+            The lab is being removed.
+        """
+        with self._lock:
+            if self._closed:
+                raise boot.CancelledStartError("the lab is being removed", where=record.name)
             self.state = self.state.with_record(record)
             state.save(self._where, self.state)
 
@@ -133,26 +147,29 @@ def up(where: Places, shape: fabric.Shape, *, mirror: str, report: Report) -> St
         pictured = image.ensure(where.cache, mirror=mirror, report=report)
         kind = saved.accelerator(pictured, where.cache)
         kept = _saved_or_none(where, pictured, kind, layout.nics, report)
-        run = _run_folder()
-        ledger = Ledger(
-            where,
-            state.State(
-                name=where.name,
-                shape=shape,
-                run_folder=str(run),
-                nics=layout.nics,
-                accelerator=kind,
-                image=str(pictured.folder),
-                saved=str(kept.folder) if kept else "",
-            ),
+        first = state.State(
+            name=where.name,
+            shape=shape,
+            run_folder=str(_run_folder()),
+            nics=layout.nics,
+            accelerator=kind,
+            image=str(pictured.folder),
+            saved=str(kept.folder) if kept else "",
         )
-        try:
-            run.mkdir(mode=0o700)
-            _start_all(_lab(where, ledger.state), ledger, report)
-        except BaseException:
-            _remove(where, ledger.state)
-            raise
-        return ledger.state
+        return _bring_up(where, first, report)
+
+
+def _bring_up(where: Places, first: State, report: Report) -> State:
+    ledger = Ledger(where, first)
+    try:
+        Path(first.run_folder).mkdir(mode=0o700)
+        _start_all(_lab(where, first), ledger, report)
+    except BaseException:
+        # Also at a second Ctrl-C, when the threads that start guests are still at work.
+        ledger.close()
+        _remove(where, ledger.state)
+        raise
+    return ledger.state
 
 
 def _saved_or_none(
@@ -290,26 +307,14 @@ def reboot(where: Places, name: str, *, report: Report) -> float:
         with Console(run / f"{name}.con", name=name) as console:
             token = secrets.token_hex(8)
             # Gone with /run: its absence shows that the answer comes from the new boot.
-            console.run(f"touch /run/{token}; sync; systemctl --no-block reboot", deadline_s=30)
-            _wait_rebooted(console, token, name)
+            # Later and in the background, so that the shell lives long enough to answer.
+            later = "(sleep 1; systemctl --no-block reboot) >/dev/null 2>&1 &"
+            console.run(f"touch /run/{token}; sync\n{later}", deadline_s=30)
+            console.wait_booted(deadline_s=REBOOT_S)
+            if console.run(f"test -e /run/{token} || echo new", deadline_s=60).strip() != "new":
+                raise LabError("it did not reboot", where=name, next_step=f"read its log {lab.log(name)}")
         boot.wait_sshd(now.record(name).ssh_port, name, deadline_s=60)
         return time.monotonic() - began
-
-
-def _wait_rebooted(console: Console, token: str, name: str) -> None:
-    end = time.monotonic() + REBOOT_S
-    while time.monotonic() < end:
-        try:
-            console.run(f"test ! -e /run/{token} && systemctl is-active fabriclab-identity", deadline_s=3)
-        except LabError:
-            time.sleep(1)
-        else:
-            return
-    raise LabError(
-        f"it was not back within {REBOOT_S} s after its reboot",
-        where=name,
-        next_step=f"read its log, or replace it: fabricctl lab fault kill {name}; fabricctl lab clear",
-    )
 
 
 def restart_dead(lab: boot.Lab, ledger: Ledger, names: list[str], report: Report) -> None:

@@ -179,7 +179,6 @@ def start(argv: Sequence[str], log: Path) -> Process:
     LabError
         It ended at once.
     """
-    log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with log.open("ab") as out:
         process = subprocess.Popen(
             [programs.find(argv[0]), *argv[1:]],

@@ -315,4 +315,4 @@ def _copy_kept(archive: tarfile.TarFile, members: Members, sink: IO[bytes]) -> N
 
 def keeps_entry(path: str, members: Members) -> bool:
     """Tell whether an entry goes into the image; one that we replace does not."""
-    return path in members and path not in recipe.OWN_FILES and recipe.keeps(path)
+    return path in members and path not in recipe.own_files() and recipe.keeps(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import tarfile
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 SUITE = "trixie"
 # Raise it when the code that packs the image changes what comes out.
-FORMAT = 1
+FORMAT = 2
 PACKAGES = (
     "busybox-static",
     "ethtool",
@@ -131,7 +132,8 @@ OWN_FILES = {
 def digest(more: Iterable[str]) -> str:
     """Return the content hash of this recipe and of `more` that decides how the image turns out."""
     summary = hashlib.sha256()
-    sources = sorted(path for path in GUEST_FILES.rglob("*") if path.is_file())
+    # The licence text decides nothing.
+    sources = sorted(p for p in GUEST_FILES.rglob("*") if p.is_file() and p.name != "COPYING")
     for source in sources:
         summary.update(str(source.relative_to(GUEST_FILES)).encode() + b"\0" + source.read_bytes())
     for table in (DROPPED, DROPPED_ENDINGS, KEPT_MODULES, MASKED_UNITS, ENABLED_UNITS, NOT_ENABLED_UNITS):
@@ -150,6 +152,14 @@ def keeps(path: str) -> bool:
     if path.startswith("usr/lib/modules/") and kernel and ".ko" in rest:
         return rest.startswith(KEPT_MODULES)
     return True
+
+
+@cache
+def own_files() -> frozenset[str]:
+    """Return the paths of the files that we put in; the tree's own are left out, else they would win."""
+    root = GUEST_FILES / "rootfs"
+    shipped = (str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
+    return frozenset((*shipped, *OWN_FILES))
 
 
 def add_own(archive: tarfile.TarFile) -> None:

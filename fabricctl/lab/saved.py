@@ -176,7 +176,7 @@ def _machine(work: Path, image: Image, kind: str, nics: int, *, run: Path) -> gu
 def _boot_and_warm(machine: guest.Machine, report: Report) -> None:
     began = time.monotonic()
     with Console(machine.console, name=machine.name, timeout_s=20) as console:
-        console.wait(deadline_s=BOOT_S)
+        console.wait_booted(deadline_s=BOOT_S)
         # "degraded" (1) is a finished boot as well; what failed is told.
         state = console.run(
             "systemctl is-system-running --wait; systemctl --failed --plain --no-legend; true",

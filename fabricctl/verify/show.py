@@ -33,6 +33,7 @@ def text(report: RunReport, store: str) -> str:
     lines = [
         *_simulated(report),
         *_table(report),
+        *_small_mtu(report),
         *_reasons(report.verdicts),
         *_agents(report),
         *_suspects(report.suspects),
@@ -88,6 +89,18 @@ def _loss(samples: Iterable[Sample], limits: Limits) -> str:
         return "-"
     confidence = limits.loss.confidence if limits.loss else CONFIDENCE
     return f"{missing} of {sent} (< {upper_bound(missing, sent, confidence):.2%})"
+
+
+def _small_mtu(report: RunReport) -> Iterator[str]:
+    """Say where the ports' active MTU made the probes use a smaller path MTU than the policy wants."""
+    wanted = report.policy.mtu.rdma_bytes
+    used = {s.pair: int(s.parameters["path_mtu_bytes"]) for s in report.samples if not s.error}
+    small = sorted(mtu for mtu in used.values() if mtu < wanted)
+    if small:
+        yield (
+            f"path MTU: {len(small)} of {len(used)} pairs used {small[0]} bytes, not the wanted {wanted}:"
+            ' the ports\' active MTU is smaller; see "fabricctl plan"'
+        )
 
 
 def _reasons(verdicts: Iterable[Verdict]) -> Iterator[str]:

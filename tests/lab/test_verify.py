@@ -107,7 +107,7 @@ def test_mtu_hole_shows_as_total_loss_while_small_messages_pass(
     assert port is not None
     name = shlex.quote(port.port)
     before = way.run(leaf, f"cat /sys/class/net/{name}/mtu", deadline_s=60).stdout.strip()
-    way.run(leaf, f"ip link set {name} mtu 1500", deadline_s=60)
+    way.run(leaf, f"ip link set {name} mtu 600", deadline_s=60)
     try:
         with Fleet(fabric, (THERE.source, THERE.target), way) as fleet:
             probes = {p: finder.probe(p).parameters(policy) for p in ("read_latency", "loss")}

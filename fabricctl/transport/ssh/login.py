@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import shlex
 import socket
@@ -9,7 +10,7 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn, cast
 
 import paramiko
 
@@ -22,6 +23,7 @@ CONNECT_S = 15.0
 _KEEPALIVE_S = 15
 _UNANSWERED_MS = 45_000
 _HOPS = 8
+_GONE = (EOFError, OSError, paramiko.SSHException)
 
 # Without a handler of its own Python would print paramiko's tracebacks to the user's terminal.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
@@ -50,6 +52,25 @@ class Login:
             logging.getLogger(__name__).debug("closing %s: %r", self.target, exc)
 
 
+class Carried:
+    """A channel through a jump host, as the socket of another connection.
+
+    paramiko closes its socket in a thread of its own; if the jump host is gone, the channel's close raises
+    there and the user would see a traceback.
+    """
+
+    def __init__(self, channel: paramiko.Channel) -> None:
+        self._channel = channel
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._channel, name)
+
+    def close(self) -> None:
+        """Close the channel; never raises."""
+        with contextlib.suppress(*_GONE):
+            self._channel.close()
+
+
 def login(device: Device, until_s: float) -> Login:
     """Connect and log in.
 
@@ -73,7 +94,8 @@ def login(device: Device, until_s: float) -> Login:
 def _login(device: Device, goal: Target, until_s: float, depth: int) -> Login:
     carriers = ExitStack()
     try:
-        sock = _through(device, goal, until_s, depth, carriers) if goal.jump else None
+        channel = _through(device, goal, until_s, depth, carriers) if goal.jump else None
+        sock = cast("paramiko.Channel", Carried(channel)) if channel is not None else None
         client = _client(device, goal)
         try:
             _connect(device, client, goal, until_s, sock)

@@ -65,9 +65,11 @@ exit 0
 SYSTEMD_RUN = """\
 #!/bin/sh
 [ ! -e "$FAKE_ROOT/no-timers" ] || exit 1
+unit=
 for word; do
   case $word in --unit=*) unit=${word#--unit=} ;; esac
 done
+[ -n "$unit" ] || exit 0
 echo "$*" >"$FAKE_ROOT/timers/$unit.timer"
 """
 

@@ -43,7 +43,7 @@ def dcb(state: State, words: list[str]) -> int:
     if verb == "show":
         blank = [" "] if state["blanks"] else []
         shown = {"dscp_prio": [[*pair, *blank] for pair in state["app"]]} if what == "app" else state[what]
-        say(json.dumps({} if shown == {"dscp_prio": []} else shown))
+        say(json.dumps({} if shown == {"dscp_prio": []} else shown, separators=(",", ":")))
         return 0
     state["log"].append(" ".join(["dcb", what, verb, *rest]))
     return change_app(state, verb, rest) if what == "app" else change_lists(state[what], rest)
@@ -92,7 +92,7 @@ def tc(state: State, words: list[str]) -> int:
     """Play tc: the root qdisc of one device."""
     verb = words[1]
     if verb == "show":
-        say(json.dumps(state["qdiscs"]))
+        say(json.dumps(state["qdiscs"], separators=(",", ":")))
         return 0
     state["log"].append(" ".join(["tc", *words]))
     state["qdiscs"] = []

@@ -66,10 +66,10 @@ def test_the_lab_policy_says_what_the_lab_needs() -> None:
     assert policy.gate.unknown is Stance.REFUSE
     assert policy.gate.max_age_s == 7 * 24 * 3600
     assert policy.limits.loss == LossLimit(max_rate=0.0, bound_rate=0.005, confidence=0.95)
-    assert policy.limits.latency_samples == 300
+    assert policy.limits.latency_samples == 100
     assert policy.limits.latency[:2] == (
         LatencyLimit("read_latency", 50.0, 20_000_000),
-        LatencyLimit("read_latency", 99.0, 200_000_000),
+        LatencyLimit("read_latency", 95.0, 200_000_000),
     )
 
 

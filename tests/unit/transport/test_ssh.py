@@ -20,6 +20,7 @@ from paramiko import common
 from fabricctl.errors import DeadlineError, HostKeyError, RefusedError, UnreachableError
 from fabricctl.model.fabric import Device, Endpoint, Role
 from fabricctl.transport.ssh import SshTransport
+from fabricctl.transport.ssh.login import Carried
 from fabricctl.transport.ssh.target import jump_endpoint, target
 
 
@@ -134,7 +135,9 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
             made.serve(theirs)
         else:
             # A jump host has opened this channel: what it leads to is another server.
-            made.serve(made.servers[-1].accept(5))
+            channel = made.servers[-1].accept(10)
+            assert channel is not None
+            made.serve(Carried(channel))
         real(self, host, port, user, **options)
 
     monkeypatch.setattr(paramiko.SSHClient, "connect", connect)

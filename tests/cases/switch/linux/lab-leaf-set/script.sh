@@ -36,6 +36,22 @@ try() {
     said=$("$2" 2>&1) || fail "$1" "${said:-failed with exit status $?}"
 }
 
+# Sets those of the settings $2... that are asked for with one call of the function $1.
+try_together() {
+    function=$1
+    shift
+    asked=
+    for setting; do
+        ! wants "$setting" || asked="$asked $setting"
+    done
+    [ -n "$asked" ] || return 0
+    said=$("$function" 2>&1) && return
+    status=$?
+    for setting in $asked; do
+        fail "$setting" "${said:-failed with exit status $status}"
+    done
+}
+
 # Waits up to a minute for $1 to exist: at boot the device may still be on its way.
 await() {
     seconds=0
@@ -46,9 +62,11 @@ await() {
     done
 }
 
-# Prints the list called $2 in the JSON object $1, without its brackets.
+# Leaves in $found the list called $2 in the JSON object $1, without its brackets.
 list() {
-    printf '%s' "$1" | tr -d ' \n' | sed -n "s/.*\"$2\":\[\([^]]*\)\].*/\1/p"
+    found=${1#*\""$2"\":\[}
+    [ "$found" != "$1" ] || found=
+    found=${found%%\]*}
 }
 
 set_mtu() {
@@ -56,52 +74,62 @@ set_mtu() {
     [ "$now" = 9000 ] || ip link set dev "$port" mtu 9000
 }
 
-# Prints the DSCP map as DSCP:PRIORITY words. Trust is implied: one entry or more means dscp, none pcp.
-# dcb prints an entry as [26,3], from iproute2 6.15 on as [26,3," "].
-dscp_map() {
+# Leaves the DSCP map in $map as " DSCP:PRIORITY DSCP:PRIORITY "; empty without entries. Trust is implied: one
+# entry or more means dscp, none pcp. dcb prints an entry as [26,3], from iproute2 6.15 on as [26,3," "].
+read_map() {
+    map=
     shown=$(dcb -j app show dev "$port" dscp-prio) || return
-    printf '%s\n' "$shown" | tr -d ' \n' | sed 's/\],\[/\n/g' | tr -d '{}[]' | sed -n 's/^.*"dscp_prio"://
-        s/^\([0-9][0-9]*\),\([0-9]\)\(,.*\)\{0,1\}$/\1:\2/p'
+    rest=${shown#*\"dscp_prio\":\[}
+    [ "$rest" != "$shown" ] || return 0
+    while [ "$rest" != "${rest#*\[}" ]; do
+        rest=${rest#*\[}
+        entry=${rest%%\]*}
+        prio=${entry#*,}
+        map="${map:- }${entry%%,*}:${prio%%,*} "
+    done
 }
 
 set_trust() {
-    now=$(dscp_map) || return
-    [ -n "$now" ] || dcb app add dev "$port" dscp-prio 0:0
+    read_map || return
+    [ -n "$map" ] || dcb app add dev "$port" dscp-prio 0:0
 }
 
 # Makes all 64 entries right; a DSCP without an entry has priority 0. New entries come before old ones go,
 # so that the port trusts DSCP all the while.
 set_dscp_priority() {
     want='26:3 48:6'
-    now=$(dscp_map) || return
-    new=$(missing_from "$now" "$want")
-    # shellcheck disable=SC2086  # several words are meant
-    [ -z "$new" ] || dcb app add dev "$port" dscp-prio $new
-    now=$(dscp_map) || return
-    old=$(stale "$now" "$want")
+    read_map || return
+    compare_map
+    if [ -n "$new" ]; then
+        # shellcheck disable=SC2086  # several words are meant
+        dcb app add dev "$port" dscp-prio $new
+        read_map || return
+        compare_map
+    fi
+    [ -n "$new$old" ] || return 0
     # shellcheck disable=SC2086  # several words are meant
     [ -z "$old" ] || dcb app del dev "$port" dscp-prio $old
-    now=$(dscp_map) || return
-    [ -z "$(missing_from "$now" "$want")$(stale "$now" "$want")" ] || {
-        echo "the DSCP map stays at:" "${now:-no entries}"
+    read_map || return
+    compare_map
+    [ -z "$new$old" ] || {
+        echo "the DSCP map stays at:${map:- no entries}"
         return 1
     }
 }
 
-# Prints the words of $2 that are not in $1.
-missing_from() {
-    for word in $2; do
-        case " $(printf '%s' "$1" | tr '\n' ' ') " in *" $word "*) ;; *) printf '%s ' "$word" ;; esac
+# Leaves in $new the words of $want that $map lacks, in $old the entries of $map that contradict $want. An
+# entry with priority 0 only says what holds without it.
+compare_map() {
+    new=
+    old=
+    for word in $want; do
+        case "$map" in *" $word "*) ;; *) new="$new $word" ;; esac
     done
-}
-
-# Prints the entries of $1 that contradict $2. An entry with priority 0 only says what holds without it.
-stale() {
-    for entry in $1; do
-        case " $2 " in *" $entry "*) continue ;; esac
+    for entry in $map; do
+        case " $want " in *" $entry "*) continue ;; esac
         case $entry in
-            *:0) case " $2 " in *" ${entry%:*}:"*) printf '%s ' "$entry" ;; esac ;;
-            *) printf '%s ' "$entry" ;;
+            *:0) case " $want " in *" ${entry%:*}:"*) old="$old $entry" ;; esac ;;
+            *) old="$old $entry" ;;
         esac
     done
 }
@@ -112,19 +140,22 @@ set_ets() {
     differs=
     set --
     if wants priority_tc; then
-        [ "$(list "$shown" prio_tc)" = 0,0,0,3,0,0,6,0 ] || differs=yes
+        list "$shown" prio_tc
+        [ "$found" = 0,0,0,3,0,0,6,0 ] || differs=yes
         words='0:0 1:0 2:0 3:3 4:0 5:0 6:6 7:0'
         # shellcheck disable=SC2086  # several words are meant
         set -- "$@" prio-tc $words
     fi
     if wants tc_scheduler; then
-        [ "$(list "$shown" tc_tsa | tr -d '"')" = ets,ets,ets,ets,ets,ets,strict,ets ] || differs=yes
+        list "$shown" tc_tsa
+        [ "$found" = '"ets","ets","ets","ets","ets","ets","strict","ets"' ] || differs=yes
         words='0:ets 1:ets 2:ets 3:ets 4:ets 5:ets 6:strict 7:ets'
         # shellcheck disable=SC2086  # several words are meant
         set -- "$@" tc-tsa $words
     fi
     if wants tc_bandwidth_percent; then
-        [ "$(list "$shown" tc_bw)" = 50,0,0,50,0,0,0,0 ] || differs=yes
+        list "$shown" tc_bw
+        [ "$found" = 50,0,0,50,0,0,0,0 ] || differs=yes
         words='0:50 1:0 2:0 3:50 4:0 5:0 6:0 7:0'
         # shellcheck disable=SC2086  # several words are meant
         set -- "$@" tc-bw $words
@@ -136,23 +167,40 @@ set_ets() {
 set_pfc() {
     shown=$(dcb -j pfc show dev "$port") || return
     want=false,false,false,true,false,false,false,false
-    [ "$(list "$shown" prio_pfc)" = "$want" ] ||
+    list "$shown" prio_pfc
+    [ "$found" = "$want" ] ||
         dcb pfc set dev "$port" prio-pfc all:off 3:on
 }
 
-# Prints the option $1 of the port's root RED qdisc; nothing if it has none.
-red() {
-    printf '%s' "$shown" | tr -d ' \n' | tr '{' '\n' |
-        sed -n '/"kind":"red".*"root":true/{n;p;}' | sed -n "s/.*\"$1\":\([a-z0-9.]*\).*/\1/p"
+# Leaves in $options what tc shows of the port's root RED qdisc; nothing if it has none.
+read_red() {
+    options=
+    shown=$(tc -j -d qdisc show dev "$port") || return
+    rest=${shown#*\"kind\":\"red\"}
+    [ "$rest" != "$shown" ] || return 0
+    case ${rest%%\"options\"*} in *\"root\":true*) options=${rest#*\"options\":\{} ;; esac
+    options=${options%%\}*}
+}
+
+# Leaves in $found the option $1; nothing if there is none.
+option() {
+    found=${options#*\""$1"\":}
+    [ "$found" != "$options" ] || found=
+    found=${found%%,*}
+    found=${found% }
 }
 
 # ECN marking is one RED qdisc at the root of the port; all ECN-capable packets on the port share it.
 set_marking() {
-    shown=$(tc -j -d qdisc show dev "$port") || return
-    ecn=$(red ecn)
-    kmin=$(red min)
-    kmax=$(red max)
-    probability=$(red probability)
+    read_red || return
+    option ecn
+    ecn=$found
+    option min
+    kmin=$found
+    option max
+    kmax=$found
+    option probability
+    probability=$found
     pmax=
     [ -z "$probability" ] || pmax=$(printf '%.0f' "${probability}e2")
     now="$ecn $kmin $kmax $pmax"
@@ -205,12 +253,7 @@ fi
 try mtu_bytes set_mtu
 try trust set_trust
 try dscp_priority set_dscp_priority
-try priority_tc set_ets
-try tc_scheduler set_ets
-try tc_bandwidth_percent set_ets
+try_together set_ets priority_tc tc_scheduler tc_bandwidth_percent
 try pfc_priorities set_pfc
-try ecn set_marking
-try ecn_kmin_bytes set_marking
-try ecn_kmax_bytes set_marking
-try ecn_pmax_percent set_marking
+try_together set_marking ecn ecn_kmin_bytes ecn_kmax_bytes ecn_pmax_percent
 exit "$failed"
