@@ -90,6 +90,7 @@ def carry_out(
     )
     # It is in the store before the first device is touched: a killed run can be found and cleaned up.
     keep(store, Applied(run, record), new=True)
+    _end_certificates(change, run, tools.now(), store)
     rollout = Rollout(change, tools, _Progress(run, record, store))
     try:
         rollout.run()
@@ -99,6 +100,15 @@ def carry_out(
         store.finish(run, Outcome.ERROR, "interrupted; what was not confirmed was reverted")
         raise
     return close(run, record, rollout, store)
+
+
+def _end_certificates(change: Change, run: Run, now: float, store: RecordStore) -> None:
+    """Revoke what was certified with the settings that are about to change, at either end of a cable."""
+    changed = {step.port for step in change.plan.steps if step.setting != settings.BOOT}
+    peers = {change.fabric.peer(port) for port in changed}
+    for port in change.fabric.node_ports():
+        if port.id in changed or port.id in peers:
+            store.revoke(str(port.id), run.by, f"{run.id} changed settings of its link", now)
 
 
 class _Progress:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from fabricctl.errors import UsageError
 from fabricctl.model.fabric import Device
+from fabricctl.model.names import boot_unit
 
 RUN_FOLDER = "/run/fabricctl"
 PORTS_FOLDER = "/etc/fabricctl/ports"
@@ -255,16 +256,7 @@ def _forget(ports: Sequence[str]) -> str:
 
 
 def _units(ports: Mapping[str, str] | Sequence[str]) -> str:
-    return " ".join(_q(f"fabricctl-port@{instance(port)}.service") for port in ports)
-
-
-def instance(port: str) -> str:
-    """Return a port's name as systemd writes it in a unit's name (``systemd-escape``)."""
-    kept = "".join(
-        c if c.isascii() and (c.isalnum() or c in ":_.") else "".join(f"\\x{b:02x}" for b in c.encode())
-        for c in port
-    )
-    return f"\\x2e{kept[1:]}" if kept.startswith(".") else kept
+    return " ".join(_q(boot_unit(port)) for port in ports)
 
 
 def _path(port: str) -> str:

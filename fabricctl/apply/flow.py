@@ -63,7 +63,9 @@ def prepare(fabric: Fabric, policy: Policy, limit: Sequence[str], tools: Tools) 
         `limit` names a device that the inventory does not have.
     """
     devices = select(fabric, limit)
-    tools.report(f"reading {len(devices)} devices")
+    without = len(fabric.devices) - len(devices)
+    left_out = f"; {without} devices are left out (no driver, or not in --limit)" if without else ""
+    tools.report(f"reading {len(devices)} devices{left_out}")
     readings = tools.read(devices)
     drivers = {device.name: readback.driver_of(device) for device in devices}
     meant = intents(fabric, policy)
@@ -85,7 +87,7 @@ def select(fabric: Fabric, limit: Sequence[str]) -> tuple[Device, ...]:
     Raises
     ------
     UsageError
-        A name or a pattern fits no device.
+        A name or a pattern fits no device, or none of the devices has a driver.
     """
     names = [device.name for device in fabric.devices]
     for pattern in limit:
@@ -93,11 +95,14 @@ def select(fabric: Fabric, limit: Sequence[str]) -> tuple[Device, ...]:
             near = get_close_matches(pattern, names, n=1)
             hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(names[:5])}, ..."
             raise UsageError(f"no device of the inventory is called {pattern!r}", next_step=hint)
-    return tuple(
-        d
-        for d in fabric.devices
-        if d.driver and (not limit or any(fnmatch.fnmatchcase(d.name, p) for p in limit))
-    )
+    chosen = [d for d in fabric.devices if not limit or any(fnmatch.fnmatchcase(d.name, p) for p in limit)]
+    ours = tuple(d for d in chosen if d.driver)
+    if not ours:
+        raise UsageError(
+            f"none of these {len(chosen)} devices has a driver, so there is nothing to set or to read back",
+            next_step='give them a fabric_driver in the inventory; "fabricctl verify" works without one',
+        )
+    return ours
 
 
 def apply(

@@ -214,6 +214,11 @@ def _run(
         raise FabricctlError(
             f"ansible could not be run: {exc}", next_step="see the manual's page on apply"
         ) from exc
+    except OSError as exc:
+        raise FabricctlError(
+            f"ansible-runner could not be started: {exc}",
+            next_step="it needs pseudo-terminals (is /dev/pts mounted?), processes and room in /tmp",
+        ) from exc
     if runner.rc == 127:  # noqa: PLR2004  the shell's "command not found"
         raise MissingToolError("ansible-playbook is not installed", next_step="pip install ansible-core")
     return str(runner.status)

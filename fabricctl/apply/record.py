@@ -102,6 +102,10 @@ class RecordStore(Protocol):
         """Return the records of a kind, the newest first."""
         ...
 
+    def revoke(self, selector: str, by: str, why: str, now: float) -> object:
+        """Revoke the certificates of a port."""
+        ...
+
 
 def load(store: RecordStore, inventory: str) -> tuple[Applied, ...]:
     """Return all applies and rollbacks of an inventory, the newest first."""

@@ -13,15 +13,30 @@ from fabricctl.model.reading import Entry, Known, Missing, Value
 
 _PORTS_SHOWN = 6
 
+_INDEX = {
+    settings.DSCP_PRIORITY: "dscp",
+    settings.PRIORITY_TC: "priority",
+    settings.TC_SCHEDULER: "tc",
+    settings.TC_BANDWIDTH: "tc",
+    settings.PRIORITY_BUFFER: "priority",
+    settings.BUFFER_SIZE: "buffer",
+}
+"""What the entries of a setting stand for, where it has one for each of them."""
+
+_MARKING = (settings.ECN_KMIN, settings.ECN_KMAX, settings.ECN_PMAX)
+"""Settings that a port which does not mark cannot have a value of."""
+
 
 def plan_lines(plan: Plan) -> Iterator[str]:
     """Yield a plan as text; ports with the same steps stand together."""
     groups: dict[tuple[str, ...], list[PortId]] = {}
     for port, steps in _by_port(plan).items():
-        groups.setdefault(tuple(step_line(step) for step in steps), []).append(port)
-    for lines, ports in groups.items():
+        unmarked = any(step.setting == settings.ECN and step.old == Known(value=False) for step in steps)
+        lines = tuple(step_line(step, unset=unmarked and step.setting in _MARKING) for step in steps)
+        groups.setdefault(lines, []).append(port)
+    for shown, ports in groups.items():
         yield _names(ports)
-        yield from (f"    {line}" for line in lines)
+        yield from (f"    {line}" for line in shown)
     for reason, ports in _unsupported(plan).items():
         yield f"not supported on {_names(ports)}: {reason}"
     for device, why in plan.unread.items():
@@ -43,12 +58,21 @@ def summary(plan: Plan) -> str:
     return text
 
 
-def step_line(step: Step) -> str:
-    """Return a step as ``pfc_priorities: none -> 3  (undo: none; queue reset)``."""
-    notes = [f"undo: {undo(step)}"]
+def step_line(step: Step, *, unset: bool = False) -> str:
+    """Return a step as ``pfc_priorities: none -> 3  (undo: none; disrupts: queue reset)``.
+
+    Parameters
+    ----------
+    unset
+        The port has no value of the setting as long as it does not mark, so undoing ``ecn`` undoes it.
+    """
+    unset = unset and isinstance(step.old, Missing)
+    notes = [f"undo: {'ecn off' if unset else undo(step)}"]
     if step.disruption is not Disruption.NONE:
         notes.append(f"disrupts: {step.disruption.value}")
-    return f"{step.setting}: {difference(step.setting, step.old, step.new)}  ({'; '.join(notes)})"
+    new = value_text(step.setting, step.new)
+    change = f"not set -> {new}" if unset else difference(step.setting, step.old, step.new)
+    return f"{step.setting}: {change}  ({'; '.join(notes)})"
 
 
 def undo(step: Step) -> str:
@@ -56,24 +80,24 @@ def undo(step: Step) -> str:
     match step.old:
         case Missing():
             return "no value to restore"
-        case Known(value) if step.setting == settings.DSCP_PRIORITY and _is_map(value):
-            return "the old map"
+        case Known(value) if _by_entry(step.setting, value, step.new):
+            return "the old values"
         case Known(value):
             return value_text(step.setting, value)
 
 
 def difference(setting: str, old: Entry, new: Value) -> str:
-    """Return ``from -> to``; of a DSCP map only the entries that differ."""
-    if isinstance(old, Known) and _is_map(old.value) and _is_map(new) and setting == settings.DSCP_PRIORITY:
-        return ", ".join(f"dscp {name}: {a} -> {b}" for name, a, b in _map_changes(old.value, new))
+    """Return ``from -> to``; of a list with an entry for each priority and the like only what differs."""
+    if isinstance(old, Known) and _by_entry(setting, old.value, new):
+        return ", ".join(f"{name}: {a} -> {b}" for name, a, b in _changes(setting, old.value, new))
     return f"{_before(setting, old, new)} -> {value_text(setting, new)}"
 
 
 def deviation(setting: str, wanted: Value, found: Entry) -> str:
-    """Return ``should be 3, is none``; of a DSCP map only the entries that differ."""
-    if isinstance(found, Known) and setting == settings.DSCP_PRIORITY and _is_map(found.value):
+    """Return ``should be 3, is none``; of a list with an entry for each priority only what differs."""
+    if isinstance(found, Known) and _by_entry(setting, found.value, wanted):
         return ", ".join(
-            f"dscp {name} should be {new}, is {old}" for name, old, new in _map_changes(found.value, wanted)
+            f"{name} should be {new}, is {old}" for name, old, new in _changes(setting, found.value, wanted)
         )
     return f"should be {value_text(setting, wanted)}, is {_before(setting, found, wanted)}"
 
@@ -107,19 +131,22 @@ def _before(setting: str, found: Entry, wanted: Value) -> str:
     return entry_text(setting, found)
 
 
-def _is_map(value: object) -> bool:
-    return isinstance(value, tuple) and len(value) == 64  # noqa: PLR2004  one entry a DSCP
+def _by_entry(setting: str, old: object, new: object) -> bool:
+    """Return whether two values of a setting differ in single entries that can be named."""
+    lists = isinstance(old, tuple) and isinstance(new, tuple) and len(old) == len(new)
+    return lists and setting in _INDEX and old != new
 
 
-def _map_changes(old: object, new: object) -> Iterator[tuple[str, int, int]]:
-    """Yield the DSCPs that differ (``24-31``), the old and the new priority."""
+def _changes(setting: str, old: object, new: object) -> Iterator[tuple[str, object, object]]:
+    """Yield the entries that differ (``dscp 24-31``), the old and the new value."""
     assert isinstance(old, tuple)  # noqa: S101  the caller has looked
     assert isinstance(new, tuple)  # noqa: S101  the caller has looked
-    changed = [(dscp, a, b) for dscp, (a, b) in enumerate(zip(old, new, strict=True)) if a != b]
-    # Neighbours with the same change share dscp - index and so fall into one group.
+    changed = [(number, a, b) for number, (a, b) in enumerate(zip(old, new, strict=True)) if a != b]
+    # Neighbours with the same change share number - index and so fall into one group.
     for (_, a, b), run in groupby(enumerate(changed), key=lambda item: (item[1][0] - item[0], *item[1][1:])):
-        dscps = [item[1][0] for item in run]
-        yield str(dscps[0]) if len(dscps) == 1 else f"{dscps[0]}-{dscps[-1]}", a, b
+        numbers = [item[1][0] for item in run]
+        span = str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}"
+        yield f"{_INDEX[setting]} {span}", a, b
 
 
 def _by_port(plan: Plan) -> dict[PortId, list[Step]]:

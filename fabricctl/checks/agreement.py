@@ -32,7 +32,6 @@ class Agreement:
     """Compares the intents of both ends of each link."""
 
     name = "agreement"
-    needs_readings = False
 
     def judge(
         self,

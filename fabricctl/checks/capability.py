@@ -27,7 +27,6 @@ class Capability:
     """Holds what each driver declares against what its ports' intents ask for."""
 
     name = "capability"
-    needs_readings = False
 
     def judge(
         self,

@@ -25,7 +25,6 @@ class Chain:
     """Follows the RDMA traffic through the intent of each port."""
 
     name = "chain"
-    needs_readings = False
 
     def judge(
         self,

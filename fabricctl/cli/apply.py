@@ -68,7 +68,7 @@ def command(  # noqa: PLR0913, PLR0917  one parameter an option
     confirm_within: int | None,
     as_json: bool,  # noqa: FBT001
 ) -> None:
-    r"""Set NICs and switches as intended, and prove it by reading back.
+    """Set NICs and switches as intended, and prove it by reading back.
 
     Switches go before nodes, batch after batch. Before anything is changed, each device gets a timer that
     reverts it; it is stopped once the device has been read back as intended. A port that is not proven is

@@ -15,14 +15,12 @@ from fabricctl.errors import UsageError
 from fabricctl.model.codec import encode
 from fabricctl.model.fabric import Fabric
 from fabricctl.model.policy import Policy
+from fabricctl.resources import make_private_folder, state_folder
+
+LAST_INVENTORY = "last-inventory"
+"""File beside the store that names the inventory applied last."""
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
-
-
-def state_dir() -> Path:
-    """Return the folder for the store, locks and labs: ``$XDG_STATE_HOME/fabricctl``."""
-    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return Path(base) / "fabricctl"
 
 
 def inventory_argument(function: Decorated) -> Decorated:
@@ -94,7 +92,7 @@ def _defaults() -> list[tuple[Path, str]]:
     if variable := os.environ.get("FABRICCTL_INVENTORY"):
         found.append((Path(variable), "FABRICCTL_INVENTORY"))
     found.append((Path("inventory.yml"), "in this folder"))
-    last = state_dir() / "last-inventory"
+    last = state_folder() / LAST_INVENTORY
     if last.is_file():
         found.append((Path(last.read_text(encoding="utf-8").strip()), "the last one applied"))
     return found
@@ -102,10 +100,11 @@ def _defaults() -> list[tuple[Path, str]]:
 
 def remember_inventory(path: Path) -> None:
     """Make `path` the inventory that later commands use by default."""
-    state_dir().mkdir(parents=True, exist_ok=True, mode=0o700)
-    beside = state_dir() / f"last-inventory.{os.getpid()}"
+    folder = state_folder()
+    make_private_folder(folder)
+    beside = folder / f"{LAST_INVENTORY}.{os.getpid()}"
     beside.write_text(f"{path.resolve()}\n", encoding="utf-8")
-    beside.replace(state_dir() / "last-inventory")
+    beside.replace(folder / LAST_INVENTORY)
 
 
 def load(path: Path, policy: Path | None = None) -> tuple[Fabric, Policy]:

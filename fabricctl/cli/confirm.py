@@ -20,7 +20,7 @@ def command(
     policy: Path | None,
     as_json: bool,  # noqa: FBT001  click passes flags by name
 ) -> None:
-    r"""Keep an apply that was started with --confirm-within.
+    """Keep an apply that was started with --confirm-within.
 
     Stops the timers that would revert the devices, keeps the settings over reboots, and reads back.
 

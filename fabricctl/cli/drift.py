@@ -27,7 +27,7 @@ def command(
     limit: str | None,
     as_json: bool,  # noqa: FBT001  click passes flags by name
 ) -> None:
-    r"""Say what differs from the last apply, and would it survive a reboot.
+    """Say what differs from the last apply, and would it survive a reboot.
 
     Compares with what was proved and recorded, not with a policy that was edited since: for that, see
     "fabricctl plan". The setting "boot" says whether a port would be set again after a reboot.

@@ -16,8 +16,7 @@ from fabricctl.model.reading import Known, Missing
 from fabricctl.model.stats import percentile
 from fabricctl.model.verdict import Outcome, Suspect, Verdict
 from fabricctl.plugin import finder
-from fabricctl.plugin.judging import microseconds
-from fabricctl.plugin.layout import moment
+from fabricctl.plugin.layout import duration, moment
 from fabricctl.plugin.protocols import RunReport
 from fabricctl.store import Store
 from fabricctl.verify.topology import Kind, Path, Paths
@@ -170,9 +169,9 @@ def _measured(sample: Sample) -> str:
         return sample.error
     if sample.latencies_ns:
         shown = ", ".join(
-            f"p{p:g} {microseconds(percentile(sample.latencies_ns, p).value)}" for p in (50, 90, 99)
+            f"p{p:g} {duration(percentile(sample.latencies_ns, p).value)}" for p in (50, 90, 99)
         )
-        largest = microseconds(max(sample.latencies_ns))
+        largest = duration(max(sample.latencies_ns))
         return f"{shown}, largest {largest} (n={len(sample.latencies_ns)})"
     return ", ".join(f"{name} {value}" for name, value in sample.numbers.items()) or "nothing"
 

@@ -28,7 +28,7 @@ def _show(value: Any) -> None:
 
 @click.group(no_args_is_help=True)
 def command() -> None:
-    r"""Run a small RDMA fabric of virtual machines on this machine.
+    """Run a small RDMA fabric of virtual machines on this machine.
 
     Real Debian guests with soft-RoCE, real dcb, tc, ip, rdma, lldpd, sshd and systemd; a Linux
     bridge as switch; cables that are UNIX sockets. Nothing leaves this machine and no root is
@@ -62,7 +62,7 @@ def up(name: str, nodes: int, rails: int, leaves: int, mirror: str, *, as_json: 
     """Bring a lab up.
 
     The first time an image is built and one guest is booted and saved, which takes a few minutes
-    and about 700 MB in ~/.cache/fabricctl/lab. After that a lab is up in seconds. Node N of rail R
+    and about 500 MB in ~/.cache/fabricctl/lab. After that a lab is up in seconds. Node N of rail R
     has the address 10.(10+R).0.N and hangs on leaf ((N-1) mod leaves)+1.
 
     If a lab of this name was left by a killed run, it is removed first.
@@ -113,7 +113,7 @@ def status(name: str, *, as_json: bool) -> None:
 @click.argument("node")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[CMD]...")
 def ssh(name: str, node: str, words: tuple[str, ...]) -> None:
-    r"""Log in at a node or switch as root, or run a command there.
+    """Log in at a node or switch as root, or run a command there.
 
     \b
         fabricctl lab ssh node1

@@ -64,7 +64,7 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="fabricctl")
 def cli() -> None:
-    r"""Set up, prove and guard the RDMA fabric of a GPU cluster.
+    """Set up, prove and guard the RDMA fabric of a GPU cluster.
 
     \b
     A first day:

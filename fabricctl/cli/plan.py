@@ -25,7 +25,7 @@ def command(
     limit: str | None,
     as_json: bool,  # noqa: FBT001  click passes flags by name
 ) -> None:
-    r"""Show what apply would change, how to undo it, and what it disrupts.
+    """Show what apply would change, how to undo it, and what it disrupts.
 
     Reads every device over SSH and changes nothing. Ports with the same changes stand together.
 

@@ -24,7 +24,7 @@ def command(
     batch: int,
     as_json: bool,  # noqa: FBT001
 ) -> None:
-    r"""Restore what was read before an apply.
+    """Restore what was read before an apply.
 
     Without a name it takes back the last apply; applies after the one that is named are taken back with it.
     What is restored is pushed, read back and kept over reboots as by apply. An apply that waits to be

@@ -18,7 +18,6 @@ from fabricctl.plugin import finder
 from fabricctl.plugin.protocols import RunReport
 from fabricctl.store import Store
 from fabricctl.verify.flow import Means, Progress, Request, silent, verify
-from fabricctl.verify.show import text
 
 UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600}
 
@@ -35,7 +34,7 @@ UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600}
 @click.option("--limit", default="", help="Only pairs of these nodes (patterns, separated by commas).")
 @click.option("--time-budget", default="", help="Begin no round that would end later: 90, 90s, 10m, 1h.")
 @click.option("--seed", default=0, show_default=True, help="Chooses the pairs of sample=N.")
-@click.option("--format", "format_", default="", help="Print the report in this format instead.")
+@click.option("--format", "format_", default="text", show_default=True, help="A report's name.")
 @common.json_option
 def command(  # noqa: PLR0913  options
     *,
@@ -56,15 +55,14 @@ def command(  # noqa: PLR0913  options
     loss with numbered packets on unreliable connections; all samples are kept. Exit status: 0 all pairs
     passed, 1 one failed, 4 one could not be measured, 5 another verify of this inventory runs.
     """
-    report_in = finder.report(format_) if format_ else None
+    chosen = finder.report(format_)
     request = Request(pairs, _words(probes), _words(limit), _seconds(time_budget), seed)
     report, store = _run(common.find_inventory(inventory, inventory_option), policy, request)
     if as_json:
         common.emit_json(_as_json(report))
-    elif report_in is not None:
-        click.echo(report_in.render(report))
     else:
-        click.echo(text(report, store))
+        click.echo(chosen.render(report), nl=False)
+        common.tell(f"kept in {store}")
     raise SystemExit(exit_for(verdict.outcome for verdict in report.verdicts))
 
 

@@ -8,6 +8,7 @@ from fabricctl.drivers import files
 from fabricctl.drivers.answers import Unread, entry, partial
 from fabricctl.model import facts, settings
 from fabricctl.model.fabric import Port
+from fabricctl.model.names import boot_unit
 from fabricctl.model.reading import Entry
 from fabricctl.plugin.protocols import Answers, Query
 
@@ -29,7 +30,7 @@ def paths() -> tuple[str, ...]:
 def queries(ports: Sequence[Port]) -> tuple[Query, ...]:
     """Ask for rival services, and for each port's boot script and unit."""
     names = [port.id.port for port in ports]
-    units = (*_RIVALS, *map(unit, names))
+    units = (*_RIVALS, *map(boot_unit, names))
     return (
         Query("systemctl", ("systemctl", "show", "-p", "Id,ActiveState,UnitFileState", *units)),
         Query("sha256sum", ("sha256sum", *map(script_path, names))),
@@ -39,11 +40,6 @@ def queries(ports: Sequence[Port]) -> tuple[Query, ...]:
 def script_path(name: str) -> str:
     """Return where the script lies that sets port `name` at boot."""
     return f"/etc/fabricctl/ports/{name}.sh"
-
-
-def unit(name: str) -> str:
-    """Return the systemd unit that runs it."""
-    return f"fabricctl-port@{name.replace('-', chr(92) + 'x2d')}.service"
 
 
 def read_facts(answers: Answers) -> dict[str, Entry]:
@@ -74,7 +70,7 @@ def _rivals(answers: Answers) -> tuple[str, ...]:
 
 
 def _boot(answers: Answers, name: str) -> str:
-    if _state(answers, unit(name), "UnitFileState") != "enabled":
+    if _state(answers, boot_unit(name), "UnitFileState") != "enabled":
         return NOT_KEPT
     try:
         listed = partial(answers, "sha256sum")

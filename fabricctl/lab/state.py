@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from fabricctl.errors import BusyError, LabError, UsageError
 from fabricctl.lab.fabric import Shape
+from fabricctl.resources import state_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -151,10 +152,8 @@ def places(name: str) -> Places:
             f"{name!r} is no name for a lab",
             next_step="use up to 24 lower-case letters, digits and dashes",
         )
-    home = Path.home()
-    state = Path(os.environ.get("XDG_STATE_HOME") or home / ".local" / "state")
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
-    return Places(name, state / "fabricctl" / "lab", cache / "fabricctl" / "lab")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Places(name, state_home() / "lab", cache / "fabricctl" / "lab")
 
 
 def load(where: Places) -> State | None:

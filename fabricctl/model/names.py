@@ -34,6 +34,16 @@ class PortId:
         return cls(device, port)
 
 
+def boot_unit(port: str) -> str:
+    """Return the unit that sets a port of a Linux device at boot, escaped as ``systemd-escape`` does."""
+    kept = "".join(
+        c if c.isascii() and (c.isalnum() or c in ":_.") else "".join(f"\\x{b:02x}" for b in c.encode())
+        for c in port
+    )
+    name = f"\\x2e{kept[1:]}" if kept.startswith(".") else kept
+    return f"fabricctl-port@{name}.service"
+
+
 @dataclass(frozen=True, order=True, slots=True)
 class PairId:
     """A directed pair of RDMA ports: `source` sends requests, `target` answers."""

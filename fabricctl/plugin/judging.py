@@ -15,6 +15,7 @@ from fabricctl.model.probe import Sample
 from fabricctl.model.stats import Percentile, percentile, samples_for_percentile
 from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.plugin import retries
+from fabricctl.plugin.layout import duration
 
 PEER_SAID_NO = "peer"
 """Kind of error that is the fabric's or the far end's own refusal: a failure, not a gap in the evidence."""
@@ -49,7 +50,8 @@ def _error(probe: str, pair: PairId, sample: Sample) -> Finding:
         outcome=Outcome.FAIL if refused else Outcome.UNKNOWN,
         what=f"{probe} got no answer: {sample.error}" if refused else f"{probe} not measured: {sample.error}",
         measured="no answer" if refused else "",
-        next_step=f'"fabricctl links", then "fabricctl verify --pairs {pair.source}:{pair.target}"',
+        next_step='"rdma link" and "ip -s link" on both, then '
+        f'"fabricctl verify --pairs {pair.source}:{pair.target}"',
     )
 
 
@@ -99,14 +101,14 @@ def _judge(pair: PairId, values: Sequence[int], limit: LatencyLimit, wanted: int
     else:
         outcome = Outcome.FAIL if found.value > limit.max_ns else Outcome.PASS
     few = f"; {needed} samples are needed" if outcome is Outcome.UNKNOWN else ""
-    bound = f"limit {microseconds(limit.max_ns)}"
+    bound = f"limit {duration(limit.max_ns)}"
     return Finding(
         check=limit.probe,
         subject=str(pair),
         outcome=outcome,
         what=f"{limit.probe} {_say(found)}, {bound}{few}{remark}",
         measured=_say(found, brief=True),
-        limit=f"p{limit.percentile:g} <= {microseconds(limit.max_ns)}",
+        limit=f"p{limit.percentile:g} <= {duration(limit.max_ns)}",
         samples=found.samples,
         next_step=_next_step(outcome, pair, limit, needed),
     )
@@ -140,14 +142,9 @@ def _without_limit(
 
 
 def _say(found: Percentile, *, brief: bool = False) -> str:
-    head = f"p{found.percent:g} = {microseconds(found.value)}"
+    head = f"p{found.percent:g} = {duration(found.value)}"
     if brief:
         return head
-    low = "?" if found.low is None else microseconds(found.low)
-    high = "?" if found.high is None else microseconds(found.high)
+    low = "?" if found.low is None else duration(found.low)
+    high = "?" if found.high is None else duration(found.high)
     return f"{head} (n={found.samples}, 95 % interval {low} .. {high})"
-
-
-def microseconds(value_ns: int) -> str:
-    """Return nanoseconds as ``812.4 us``."""
-    return f"{value_ns / 1000:,.1f} us".replace(",", " ")

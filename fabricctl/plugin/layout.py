@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from fabricctl.model.run import Run
 
+MILLISECOND_NS = 1_000_000
+
 
 def state(run: Run) -> str:
     """Return how a run stands: its outcome and summary, running, or interrupted."""
@@ -20,6 +22,11 @@ def moment(at: float) -> str:
     local = time.localtime(at)
     zone = time.strftime("%z", local)
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', local)}{zone[:3]}:{zone[3:]}"
+
+
+def duration(value_ns: int) -> str:
+    """Return nanoseconds as ``812.4 us``, from a millisecond on as ``1.83 ms``."""
+    return f"{value_ns / 1e6:.2f} ms" if value_ns >= MILLISECOND_NS else f"{value_ns / 1e3:.1f} us"
 
 
 def table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:

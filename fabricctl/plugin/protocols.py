@@ -97,12 +97,7 @@ class Check(Protocol):
 
     @property
     def name(self) -> str:
-        """Name in findings and in ``--only``."""
-        ...
-
-    @property
-    def needs_readings(self) -> bool:
-        """Whether it judges what devices said; if not, ``fabricctl check`` runs it offline."""
+        """Name in findings."""
         ...
 
     def judge(

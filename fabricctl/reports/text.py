@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from fabricctl.model.certificate import Certificate
+from fabricctl.model.names import PairId
+from fabricctl.model.policy import Limits
+from fabricctl.model.probe import Sample
+from fabricctl.model.stats import percentile
 from fabricctl.model.verdict import Finding, Outcome, Suspect, Verdict, worst
-from fabricctl.plugin.layout import moment, state, table
+from fabricctl.plugin import finder
+from fabricctl.plugin.judging import ANY
+from fabricctl.plugin.layout import duration, moment, state, table
 from fabricctl.plugin.protocols import RunReport
 
 MOST_PASSED = 64
 """So many pairs that passed are listed; those that did not pass are listed all."""
+
+MOST_NAMED = 4
+"""So many of the pairs that have one and the same reason are named there; the table has them all."""
+
+MEDIAN = 50.0
 
 _WORST_FIRST = (Outcome.FAIL, Outcome.ERROR, Outcome.UNKNOWN, Outcome.PASS)
 
@@ -24,103 +37,197 @@ class Text:
         """Return the report, lines ended by newlines."""
         parts = (
             _head(run),
+            _pairs(run),
             _reasons(run.verdicts),
             _suspects(run.suspects),
             _agents(run),
-            _pairs(run.verdicts),
             _certificates(run.certificates),
+            _next_step(run),
         )
-        return "\n".join("\n".join(lines) for lines in map(list, parts) if lines) + "\n"
+        return "\n\n".join("\n".join(lines) for lines in map(list, parts) if lines) + "\n"
 
 
 def _head(report: RunReport) -> Iterator[str]:
     run = report.run
+    if report.fabric.simulated:
+        yield f"SIMULATED: {report.fabric.simulated}; these results say nothing about real hardware"
     yield f"run {run.id} ({run.kind}) by {run.by}: {state(run)}"
     ended = moment(run.ended_at) if run.ended_at is not None else "no end"
     yield f"from {moment(run.started_at)} to {ended}, inventory {run.inventory}, policy {report.policy.name}"
-    if report.fabric.simulated:
-        yield f"SIMULATED: {report.fabric.simulated}; these results say nothing about real hardware"
-    counts = [v.outcome for v in report.verdicts]
-    shown = ", ".join(f"{counts.count(o)} {o}" for o in _WORST_FIRST if o in counts)
-    yield f"{len(counts)} directed pairs: {shown}" if counts else "no pair was judged"
     engines = sorted({sample.engine for sample in report.samples if sample.engine})
     if engines:
         yield f"engine: {', '.join(engines)}"
+    if not report.verdicts:
+        yield "no pair was judged"
 
 
-def _reasons(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    for verdict in _ordered(verdicts):
-        if verdict.outcome is Outcome.PASS:
-            continue
-        yield ""
-        yield f"{verdict.outcome.upper()} {verdict.pair} ({verdict.topology})"
-        bad = [f for f in verdict.findings if f.outcome is not Outcome.PASS]
-        for finding in bad:
-            yield f"  {finding.outcome}: {finding.what}"
-        for step in dict.fromkeys(f.next_step for f in bad if f.next_step):
-            yield f"  next: {step}"
+def _pairs(report: RunReport) -> Iterator[str]:
+    bad = [v for v in _ordered(report.verdicts) if v.outcome is not Outcome.PASS]
+    passed = [v for v in report.verdicts if v.outcome is Outcome.PASS]
+    shown = [*bad, *passed[:MOST_PASSED]]
+    if not shown:
+        return
+    # What was found of one end (its agent) stands with the reasons: only the pair's own checks have columns.
+    checks = list(dict.fromkeys(f.check for v in shown for f in v.findings if f.subject == str(v.pair)))
+    series = _series(report.samples)
+    columns = [
+        ("pair", "", *(str(v.pair) for v in shown)),
+        ("class", "", *(v.topology for v in shown)),
+        ("outcome", "", *(str(v.outcome) for v in shown)),
+        *(
+            _column(check, [_measured(v, check, series, report.policy.limits) for v in shown])
+            for check in checks
+        ),
+    ]
+    yield from table(list(zip(*columns, strict=True)))
+    if len(passed) > MOST_PASSED:
+        yield f"and {len(passed) - MOST_PASSED} more pairs that passed"
+    known = finder.names("probe")
+    for check in checks:
+        if check in known:
+            # The first clause says which way is counted; "fabricctl explain" has the rest.
+            yield f"{check}: {re.split('[:;]', finder.probe(check).measures)[0]}"
 
 
 def _ordered(verdicts: Iterable[Verdict]) -> list[Verdict]:
     return sorted(verdicts, key=lambda verdict: _WORST_FIRST.index(verdict.outcome))
 
 
+def _series(samples: Iterable[Sample]) -> dict[tuple[PairId, str], list[int]]:
+    """Return the latencies of every pair and probe that has some, in nanoseconds."""
+    found: dict[tuple[PairId, str], list[int]] = {}
+    for sample in samples:
+        if sample.latencies_ns and not sample.error:
+            found.setdefault((sample.pair, sample.probe), []).extend(sample.latencies_ns)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """What a cell of the table shows.
+
+    Parameters
+    ----------
+    words
+        The finding's own words, where there are no latencies.
+    samples
+        0 where the words name the count.
+    percents, values_ns
+        The percentiles shown and their values.
+    """
+
+    words: str = "-"
+    samples: int = 0
+    percents: tuple[float, ...] = ()
+    values_ns: tuple[int, ...] = ()
+
+
+def _measured(
+    verdict: Verdict, check: str, series: Mapping[tuple[PairId, str], Sequence[int]], limits: Limits
+) -> _Measured:
+    """Return what a check measured: of latencies the median and the highest limited percentile."""
+    if values := series.get((verdict.pair, check)):
+        limited = [
+            a.percentile
+            for a in limits.latency
+            if a.probe == check and a.topology in {verdict.topology, ANY} and a.percentile > MEDIAN
+        ]
+        percents = (MEDIAN, *([max(limited)] if limited else []))
+        shown = tuple(percentile(values, percent).value for percent in percents)
+        return _Measured(samples=len(values), percents=percents, values_ns=shown)
+    held = [f for f in verdict.findings if f.check == check]
+    return _in_words(held) if held else _Measured()
+
+
+def _in_words(held: Sequence[Finding]) -> _Measured:
+    outcome = worst(f.outcome for f in held)
+    finding = [f for f in held if f.outcome is outcome][-1]  # limits come with the highest percentile last
+    words = finding.measured or str(outcome)
+    return _Measured(words, 0 if " of " in words else finding.samples)
+
+
+def _column(check: str, cells: Sequence[_Measured]) -> tuple[str, ...]:
+    """Return the check's name, what all its cells share (percentiles, unit, count), and the cells."""
+    percents = {cell.percents for cell in cells if cell.percents}
+    units = {duration(value).split()[1] for cell in cells for value in cell.values_ns}
+    counts = {cell.samples for cell in cells if cell.samples}
+    shared = []
+    if len(percents) == 1:
+        shared.append("/".join(f"p{percent:g}" for percent in next(iter(percents))))
+    if len(units) == 1:
+        shared += units
+    if len(counts) == 1:
+        shared.append(f"n={next(iter(counts))}")
+    return (check, " ".join(shared), *(_text(cell, shared) for cell in cells))
+
+
+def _text(cell: _Measured, shared: Sequence[str]) -> str:
+    """Return a cell without what its column's head says already."""
+    names = [f"p{percent:g}" for percent in cell.percents]
+    head = names if "/".join(names) not in shared else [""] * len(names)
+    parts = []
+    for name, value in zip(head, cell.values_ns, strict=True):
+        number, unit = duration(value).split()
+        parts.append(" ".join(word for word in (name, number, "" if unit in shared else unit) if word))
+    count = f"n={cell.samples}"
+    counted = cell.samples and count not in shared
+    return ("/".join(parts) or cell.words) + (f" {count}" if counted else "")
+
+
+def _reasons(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    groups: dict[tuple[str, ...], list[Verdict]] = {}
+    for verdict in _ordered(verdicts):
+        if verdict.outcome is not Outcome.PASS:
+            groups.setdefault(tuple(_why(verdict)), []).append(verdict)
+    for lines, held in groups.items():
+        named = ", ".join(str(v.pair) for v in held[:MOST_NAMED])
+        more = f" and {len(held) - MOST_NAMED} more" if len(held) > MOST_NAMED else ""
+        yield f"{held[0].outcome.upper()} {named}{more}"
+        yield from (f"  {line}" for line in lines)
+
+
+def _why(verdict: Verdict) -> Iterator[str]:
+    bad = [f for f in verdict.findings if f.outcome is not Outcome.PASS]
+    if not bad:
+        yield f"{verdict.outcome}: nothing was measured"
+    for finding in bad:
+        yield f"{finding.outcome}: {finding.what}"
+    for step in dict.fromkeys(f.next_step for f in bad if f.next_step):
+        yield f"next: {step}"
+
+
 def _suspects(suspects: Iterable[Suspect]) -> Iterator[str]:
     for suspect in suspects:
-        yield ""
-        yield f"SUSPECT {suspect.element}"
+        yield f"SUSPECT {suspect.element}: explains {len(suspect.explains)} pairs"
         yield f"  {suspect.evidence}"
         if suspect.ambiguous_with:
             yield f"  ambiguous: {', '.join(suspect.ambiguous_with)} would explain as much"
 
 
 def _agents(report: RunReport) -> Iterator[str]:
-    silent = [agent for agent in report.agents.values() if agent.error]
-    for agent in silent:
-        yield ""
-        yield f"AGENT {agent.node}: {agent.error}"
-
-
-def _pairs(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    bad = [v for v in _ordered(verdicts) if v.outcome is not Outcome.PASS]
-    passed = [v for v in verdicts if v.outcome is Outcome.PASS]
-    shown = [*bad, *passed[:MOST_PASSED]]
-    if not shown:
-        return
-    checks = list(dict.fromkeys(f.check for v in shown for f in v.findings))
-    rows = [("pair", "class", "outcome", *checks)]
-    rows += [
-        (str(v.pair), v.topology, str(v.outcome), *(_cell(v.findings, check) for check in checks))
-        for v in shown
-    ]
-    yield ""
-    yield from table(rows)
-    if len(passed) > MOST_PASSED:
-        yield f"and {len(passed) - MOST_PASSED} more pairs that passed"
-
-
-def _cell(findings: Iterable[Finding], check: str) -> str:
-    """Return what a check measured; of several findings the worst."""
-    held = [f for f in findings if f.check == check]
-    if not held:
-        return "-"
-    outcome = worst(f.outcome for f in held)
-    finding = [f for f in held if f.outcome is outcome][-1]  # limits come with the highest percentile last
-    measured = finding.measured or str(outcome)
-    count = "" if " of " in measured or not finding.samples else f" n={finding.samples}"
-    return f"{measured}{count}"
+    for name, agent in report.agents.items():
+        if agent.error:
+            yield f"AGENT {name}: {agent.error}"
 
 
 def _certificates(certificates: Sequence[Certificate]) -> Iterator[str]:
-    if not certificates:
-        return
-    yield ""
-    rows = [("certificate of", "outcome", "until", "suspect")]
-    rows += [
-        (str(c.port), str(c.outcome), moment(c.expires_at), c.suspects[0] if c.suspects else "-")
-        for c in certificates
-    ]
-    yield from table(rows)
+    for certificate in certificates:
+        if certificate.outcome is not Outcome.PASS:
+            suspect = f"; suspect {certificate.suspects[0]}" if certificate.suspects else ""
+            yield f"no certificate for {certificate.port}: {certificate.outcome}{suspect}"
+    passed = [c.expires_at for c in certificates if c.outcome is Outcome.PASS]
+    if passed:
+        ports = "1 port" if len(passed) == 1 else f"{len(passed)} ports"
+        yield f"{ports} certified until {moment(min(passed))}"
+
+
+def _next_step(report: RunReport) -> Iterator[str]:
+    for verdict in _ordered(report.verdicts)[:1]:
+        if verdict.outcome is Outcome.PASS:
+            yield f'run {report.run.id}; next: "fabricctl certs list"'
+        else:
+            pair = verdict.pair
+            yield f'next: "fabricctl explain {pair.source}:{pair.target} --run {report.run.id}"'
 
 
 PLUGIN = Text()

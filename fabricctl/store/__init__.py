@@ -20,8 +20,8 @@ from fabricctl.model.codec import decode, encode
 from fabricctl.model.evidence import Evidence
 from fabricctl.model.run import Run, RunKind
 from fabricctl.model.verdict import Outcome
+from fabricctl.resources import store_path
 from fabricctl.store.database import connect, mapped
-from fabricctl.store.place import default_path
 from fabricctl.store.process import is_gone, own_mark
 
 __all__ = ["Store"]
@@ -52,7 +52,7 @@ class Store:
         BusyError
             Another process has been writing for more than ten seconds.
         """
-        place = (path or default_path()).absolute()
+        place = (path or store_path()).absolute()
         return cls(connect(place, readonly=readonly), place)
 
     def close(self) -> None:

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fabricctl.errors import BusyError, FabricctlError, StoreError
+from fabricctl.resources import make_private_folder
 from fabricctl.store.migrations import MIGRATIONS
-from fabricctl.store.place import make_private_folder
 
 BUSY_TIMEOUT_S = 10.0
 """How long a writer waits for another writer; readers never wait (write-ahead log)."""

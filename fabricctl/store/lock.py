@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fabricctl.errors import BusyError, StoreError
-from fabricctl.store.place import make_private_folder, state_folder
+from fabricctl.resources import make_private_folder, state_folder
 
 
 @contextmanager

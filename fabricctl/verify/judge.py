@@ -1,7 +1,8 @@
 """From samples to verdicts: every scheduled pair gets one, whatever came back of it.
 
 A verdict is the worst of what the probes' own judges find, plus what the policy asks for and no probe
-measured: that is unknown, so a shortened run never certifies.
+measured: that is unknown, so a shortened run never certifies. A pair that could only use a smaller path MTU
+than the policy wants fails, however fast it was.
 """
 
 from __future__ import annotations
@@ -21,6 +22,11 @@ from fabricctl.verify.topology import classify
 
 LOSS = "loss"
 """Name of the limit on loss, and of the probe that measures it."""
+
+PATH_MTU = "path_mtu"
+"""Name of the check on the path MTU that the probes could use."""
+USED, WANTED = "path_mtu_bytes", "wanted_path_mtu_bytes"
+"""Names of the parameters in samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,7 @@ def _verdict(pair: PairId, samples: Sequence[Sample], bench: Bench) -> Verdict:
     found += _unasked(pair, topology, bench)
     if bench.limits.loss and LOSS not in bench.probes:
         found.append(_loss_by_counters(pair, samples, bench.limits.loss))
+    found += _path_mtu(pair, [sample for sample in samples if not sample.error])
     return Verdict(pair, topology, (*absent, *found))
 
 
@@ -100,6 +107,45 @@ def _unasked(pair: PairId, topology: str, bench: Bench) -> list[Finding]:
         )
         for name in sorted(wanted - bench.probes.keys())
     ]
+
+
+def _path_mtu(pair: PairId, samples: Sequence[Sample]) -> list[Finding]:
+    """Return whether the path MTU that the samples ran with was the wanted one; nothing without samples.
+
+    It fails if any sample ran with less, and is unknown if one does not say what it ran with.
+    """
+    if not samples:
+        return []
+    told = [s.parameters for s in samples if {USED, WANTED} <= s.parameters.keys()]
+    small = min((p for p in told if int(p[USED]) < int(p[WANTED])), key=lambda p: int(p[USED]), default=None)
+    if small is not None:
+        used, wanted = int(small[USED]), int(small[WANTED])
+        return [
+            Finding(
+                check=PATH_MTU,
+                subject=str(pair),
+                outcome=Outcome.FAIL,
+                what=f"path MTU {used} on {_narrow(pair, small, wanted)}, the policy wants {wanted}:"
+                " the port's MTU is too small",
+                measured=f"{used} B",
+                limit=f"{wanted} B",
+                samples=len(samples),
+                next_step='"fabricctl drift" shows MTUs that differ, "fabricctl apply" sets them',
+            )
+        ]
+    if len(told) < len(samples):
+        what = f"path MTU unknown: {len(samples) - len(told)} of {len(samples)} samples do not say it"
+        return [Finding(PATH_MTU, str(pair), Outcome.UNKNOWN, what, next_step="verify this pair again")]
+    used = min(int(p[USED]) for p in told)
+    what = f"path MTU {used}, as the policy wants, in {len(told)} samples"
+    return [Finding(PATH_MTU, str(pair), Outcome.PASS, what, f"{used} B", samples=len(told))]
+
+
+def _narrow(pair: PairId, parameters: Mapping[str, str | int | float], wanted: int) -> str:
+    """Return the ends whose own active MTU is below the wanted one; both where the sample does not say."""
+    ends = {"source_mtu_bytes": pair.source, "target_mtu_bytes": pair.target}
+    narrow = [str(port) for name, port in ends.items() if int(parameters.get(name, wanted)) < wanted]
+    return " and ".join(narrow) or f"{pair.source} or {pair.target}"
 
 
 def _loss_by_counters(pair: PairId, samples: Sequence[Sample], limit: LossLimit) -> Finding:

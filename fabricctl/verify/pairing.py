@@ -101,6 +101,8 @@ def _run(step: _Step, probe: str, parameters: Parameters) -> dict[str, Any]:
         **parameters,
         "path_mtu_bytes": connected[0]["path_mtu_bytes"],
         "wanted_path_mtu_bytes": parameters["path_mtu_bytes"],
+        "source_mtu_bytes": prepared[0]["address"]["mtu_bytes"],
+        "target_mtu_bytes": prepared[1]["address"]["mtu_bytes"],
         "source_gid": prepared[0]["gid"],
         "target_gid": prepared[1]["gid"],
         "source_gid_index": prepared[0]["gid_index"],

@@ -25,8 +25,6 @@ from fabricctl.transport.base import Transport
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1200)]
 
-STATE = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-INVENTORY = Path(os.environ.get("FABRICCTL_LAB_INVENTORY") or STATE / "fabricctl/lab/dev/inventory.yml")
 DEADLINE_S = 300
 
 
@@ -34,6 +32,7 @@ DEADLINE_S = 300
 class Lab:
     """The lab that is up, the store of this test, and another policy than the lab's."""
 
+    inventory: Path
     fabric: Fabric
     way: Transport
     store: Path
@@ -42,7 +41,7 @@ class Lab:
     def call(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a command of fabricctl with its JSON on standard output."""
         name, *rest = arguments
-        argv = [sys.executable, "-m", "fabricctl", name, *rest, "-i", str(INVENTORY)]
+        argv = [sys.executable, "-m", "fabricctl", name, *rest, "-i", str(self.inventory)]
         return subprocess.run(
             argv, capture_output=True, text=True, check=False, env=self.environment(), timeout=DEADLINE_S
         )
@@ -73,18 +72,16 @@ class Lab:
 
 
 @pytest.fixture
-def lab(tmp_path: Path) -> Iterator[Lab]:
+def lab(lab_fabric: Any, tmp_path: Path) -> Iterator[Lab]:
     """Yield the lab and leave its guests as they were."""
-    if not INVENTORY.exists():
-        pytest.fail(f"there is no lab: {INVENTORY}; start one with: fabricctl lab up")
-    fabric, _ = inventory.read(INVENTORY)
-    rules = yaml.safe_load((INVENTORY.parent / "policy.yml").read_text())
+    fabric, _ = inventory.read(lab_fabric.inventory)
+    rules = yaml.safe_load((lab_fabric.inventory.parent / "policy.yml").read_text())
     rules["mtu"] = {"nic_bytes": 2200, "switch_bytes": 3000, "rdma_bytes": 2048}
     rules["pfc_priorities"] = [3, 5]
     other = tmp_path / "other.yml"
     other.write_text(yaml.safe_dump(rules))
     with connect() as way:
-        made = Lab(fabric, way, tmp_path / "store.sqlite", other)
+        made = Lab(lab_fabric.inventory, fabric, way, tmp_path / "store.sqlite", other)
         before = made.read()
         yield made
         if first := _first_apply(made):
@@ -176,7 +173,7 @@ def test_the_next_apply_takes_over_from_a_killed_one(lab: Lab) -> None:
 
 
 def _killed_in_mid_apply(lab: Lab, *more: str) -> None:
-    argv = [sys.executable, "-m", "fabricctl", "apply", "-i", str(INVENTORY), "--policy", str(lab.other)]
+    argv = [sys.executable, "-m", "fabricctl", "apply", "-i", str(lab.inventory), "--policy", str(lab.other)]
     with subprocess.Popen(
         [*argv, "--yes", *more],
         stderr=subprocess.PIPE,
@@ -206,11 +203,11 @@ def test_confirm_keeps_what_waits(lab: Lab) -> None:
 def test_a_device_that_does_not_answer_stops_only_its_links(lab: Lab) -> None:
     apply(lab)
     gone = replace(lab.fabric.device("node2").endpoint, port=1)
-    text = INVENTORY.read_text().replace(
+    text = lab.inventory.read_text().replace(
         f"ansible_port: {lab.fabric.device('node2').endpoint.port}\n", f"ansible_port: {gone.port}\n"
     )
     # The same folder, as the inventory names its files from there.
-    aside = INVENTORY.with_name("inventory-without-node2.yml")
+    aside = lab.inventory.with_name("inventory-without-node2.yml")
     aside.write_text(text)
     argv = [
         sys.executable,
@@ -249,7 +246,7 @@ def test_a_device_that_does_not_answer_stops_only_its_links(lab: Lab) -> None:
 def test_settings_survive_a_reboot(lab: Lab) -> None:
     apply(lab, "--policy", str(lab.other))
     wanted = {key: entry for key, entry in lab.read().items() if key.startswith("node1/")}
-    argv = [sys.executable, "-m", "fabricctl", "lab", "reboot", "node1", "--name", INVENTORY.parent.name]
+    argv = [sys.executable, "-m", "fabricctl", "lab", "reboot", "node1", "--name", lab.inventory.parent.name]
     subprocess.run(argv, check=True, capture_output=True, timeout=DEADLINE_S)
     deadline = time.monotonic() + 120
     while True:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -13,7 +13,6 @@ from fabricctl import inventory, readback
 from fabricctl.apply.intent import intents
 from fabricctl.apply.render import render_port
 from fabricctl.errors import HostKeyError, UnreachableError
-from fabricctl.lab.state import places
 from fabricctl.model import facts, settings
 from fabricctl.model.fabric import Device, Fabric, Port
 from fabricctl.model.names import PortId
@@ -74,11 +73,8 @@ class Lab:
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[Lab]:
-    where = places(os.environ.get("FABRICCTL_TEST_LAB", "dev"))
-    if not where.inventory.exists():
-        pytest.skip("no lab is up: fabricctl lab up")
-    fabric, policy = inventory.read(where.inventory)
+def lab(lab_session: Any) -> Iterator[Lab]:
+    fabric, policy = inventory.read(lab_session.inventory)
     with connect() as transport:
         yield Lab(fabric, policy, transport)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,8 +32,17 @@ pytestmark = pytest.mark.lab
 THERE = PairId(PortId("node1", "eth1"), PortId("node2", "eth1"))
 
 
+@pytest.fixture(scope="module")
+def applied(lab_session: Any) -> None:
+    """Bring the lab to its policy: without its MTU no pair may pass."""
+    argv = [sys.executable, "-m", "fabricctl", "apply", "--yes", str(lab_session.inventory)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.fixture
-def lab(lab_fabric: Any) -> Iterator[tuple[Fabric, Policy, Transport]]:
+def lab(applied: None, lab_fabric: Any) -> Iterator[tuple[Fabric, Policy, Transport]]:
+    del applied
     fabric, policy = inventory.read(lab_fabric.inventory)
     with transport.connect() as way:
         yield fabric, policy, way

@@ -64,7 +64,8 @@ def _broken(pair: PairId, samples: Sequence[Sample]) -> tuple[Finding, ...]:
             outcome=Outcome.FAIL,
             what=f"the connection of the loss probe broke {sample.parameters[STOPPED]}",
             measured="no answer",
-            next_step=f'"fabricctl links", then "fabricctl verify --pairs {pair.source}:{pair.target}"',
+            next_step='"rdma link" and "ip -s link" on both, then '
+            f'"fabricctl verify --pairs {pair.source}:{pair.target}"',
         )
         for sample in samples
         if STOPPED in sample.parameters

@@ -11,6 +11,7 @@ import pytest
 from fabricctl.apply import compose
 from fabricctl.apply.compose import PortChange
 from fabricctl.errors import UsageError
+from fabricctl.model.names import boot_unit
 
 Make = Callable[..., Any]
 
@@ -128,7 +129,7 @@ def test_a_revert_that_failed_can_be_tried_again(make_world: Make) -> None:
     [("eth1", "eth1"), ("enp3s0f0np0.100", "enp3s0f0np0.100"), ("rdma-0", r"rdma\x2d0"), (".x", r"\x2ex")],
 )
 def test_instance_is_what_systemd_escape_says(port: str, name: str) -> None:
-    assert compose.instance(port) == name
+    assert boot_unit(port) == f"fabricctl-port@{name}.service"
     if tool := shutil.which("systemd-escape"):
         done = subprocess.run([tool, "--", port], capture_output=True, text=True, check=True, timeout=10)
         assert done.stdout.strip() == name

@@ -7,7 +7,7 @@ import pytest
 
 from fabricctl.apply import plan as planning
 from fabricctl.apply.render import digest, render_port
-from fabricctl.apply.show import deviation, difference, plan_lines, summary, value_text
+from fabricctl.apply.show import deviation, difference, plan_lines, step_line, summary, value_text
 from fabricctl.errors import UsageError
 from fabricctl.model.fabric import Role
 from fabricctl.model.names import PortId
@@ -103,6 +103,45 @@ def test_a_dscp_map_shows_only_what_differs() -> None:
         "dscp 26 should be 3, is 0, dscp 48-50 should be 6, is 0"
     )
     assert deviation("dscp_priority", new, Missing("no dcb")).endswith("is unknown (no dcb)")
+
+
+def test_lists_show_only_the_entries_that_differ() -> None:
+    ets = ("ets",) * 6 + ("strict", "ets")
+    assert difference("tc_scheduler", Known(("strict",) * 8), ets) == (
+        "tc 0-5: strict -> ets, tc 7: strict -> ets"
+    )
+    assert difference("tc_bandwidth_percent", Known((0,) * 8), (50, 0, 0, 50, 0, 0, 0, 0)) == (
+        "tc 0: 0 -> 50, tc 3: 0 -> 50"
+    )
+    assert deviation("priority_tc", tuple(range(8)), Known((0, *range(1, 7), 0))) == (
+        "priority 7 should be 7, is 0"
+    )
+    # A list of another length is no list with those entries; priorities with PFC are no entries at all.
+    assert difference("priority_tc", Known((0,)), (0, 1)) == "0 -> 0,1"
+    assert difference("pfc_priorities", Known((3,)), (4,)) == "3 -> 4"
+    step = Step(PORT, "tc_scheduler", Known(("strict",) * 8), ets, Disruption.NONE)
+    assert step_line(step).endswith("(undo: the old values)")
+
+
+def test_marking_that_was_off_has_values_to_set_and_none_to_restore() -> None:
+    port = PortId("leaf1", "eth1")
+    why = Missing("the port does not mark: its root qdisc is noqueue, not red")
+    on = Step(port, "ecn", Known(value=False), new=True, disruption=Disruption.NONE)
+    kmin = Step(port, "ecn_kmin_bytes", why, 30000, Disruption.NONE)
+    other = Step(port, "roce_tos", Missing("no such file"), 106, Disruption.NONE)
+
+    def lines(*steps: Step) -> list[str]:
+        return list(plan_lines(Plan((DevicePlan("leaf1", "linux", steps, {}),))))[1:-1]
+
+    assert lines(on, kmin, other) == [
+        "    ecn: off -> on  (undo: off)",
+        "    ecn_kmin_bytes: not set -> 30000  (undo: ecn off)",
+        "    roce_tos: unknown (no such file) -> 106  (undo: no value to restore)",
+    ]
+    # Where it is not known that marking was off, the reason stands.
+    assert lines(kmin) == [
+        f"    ecn_kmin_bytes: unknown ({why.reason}) -> 30000  (undo: no value to restore)"
+    ]
 
 
 def test_boot_scripts_show_whether_they_differ_not_their_digests() -> None:

@@ -48,7 +48,7 @@ def _chain(policy: Policy, fabric: Fabric | None = None) -> tuple[Finding, ...]:
     return chain.PLUGIN.judge(fabric, policy, intents(fabric, policy), None)
 
 
-@pytest.mark.parametrize("name", ["agreement", "capability", "chain", "match"])
+@pytest.mark.parametrize("name", ["agreement", "capability", "chain"])
 def test_nothing_to_look_at_is_unknown_never_a_pass(name: str) -> None:
     found = finder.check(name).judge(EMPTY, POLICY, {}, None)
 
@@ -56,7 +56,7 @@ def test_nothing_to_look_at_is_unknown_never_a_pass(name: str) -> None:
     assert found[0].check == name
 
 
-@pytest.mark.parametrize("name", ["agreement", "capability", "chain", "match"])
+@pytest.mark.parametrize("name", ["agreement", "capability", "chain"])
 def test_ports_without_intents_are_unknown_never_a_pass(name: str, stub: Stub) -> None:
     stub.unsupported = {}
     found = finder.check(name).judge(_fabric(), POLICY, {}, None)
@@ -66,14 +66,8 @@ def test_ports_without_intents_are_unknown_never_a_pass(name: str, stub: Stub) -
 
 
 def test_every_check_is_named_as_its_module() -> None:
-    assert finder.names("check") == ("agreement", "capability", "chain", "match")
+    assert finder.names("check") == ("agreement", "capability", "chain")
     assert [finder.check(name).name for name in finder.names("check")] == list(finder.names("check"))
-    assert [finder.check(name).needs_readings for name in finder.names("check")] == [
-        False,
-        False,
-        False,
-        True,
-    ]
 
 
 def test_both_ends_agree() -> None:

@@ -28,6 +28,7 @@ from fabricctl.verify.localise import localise
 from fabricctl.verify.schedule import expand
 
 Run_ = Callable[..., Result]
+MTU = {"path_mtu_bytes": 1024, "wanted_path_mtu_bytes": 1024}
 LIMITS = Limits((LatencyLimit("read_latency", 99, 10_000),), LossLimit(0, 1e-3, 0.95))
 
 
@@ -44,7 +45,15 @@ def samples(pair: PairId) -> tuple[Sample, ...]:
         return ()
     lost = 118 if "node2" in {pair.source.device, pair.target.device} else 0
     return (
-        Sample(pair, "read_latency", "pyverbs 56", 0, 1.5, latencies_ns=tuple(range(5000, 6000))),
+        Sample(
+            pair,
+            "read_latency",
+            "pyverbs 56",
+            0,
+            1.5,
+            latencies_ns=tuple(range(5000, 6000)),
+            parameters=MTU,
+        ),
         Sample(
             pair,
             "loss",
@@ -54,7 +63,7 @@ def samples(pair: PairId) -> tuple[Sample, ...]:
             numbers={"sent": 6000, "missing": lost},
             numbers_by_path=({"sent": 6000, "missing": lost},),
             counters={"source/rcvd_seq_err": Known(2), "target/x": Missing("none"), "source/y": Known(0)},
-            parameters={"packets": 6000},
+            parameters={"packets": 6000, **MTU},
         ),
     )
 
@@ -108,7 +117,7 @@ def test_runs(run: Run_, store: Run) -> None:
 
 def test_report(run: Run_, store: Run) -> None:
     text = run("report").output
-    assert text.startswith(f"run {store.id} (verify) by kim: fail")
+    assert text.splitlines()[1].startswith(f"run {store.id} (verify) by kim: fail")
     assert "SUSPECT link node2/eth1 - leaf1/eth2" in text
     assert run("report", store.id).output == text
     assert json.loads(run("report", "--json").output)["run"]["id"] == store.id

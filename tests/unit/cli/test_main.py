@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from fabricctl.cli import main
+from fabricctl.cli import common, main
 from fabricctl.cli.exits import Exit, exit_for
 from fabricctl.errors import (
     BusyError,
@@ -109,3 +109,17 @@ def test_ctrl_c_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_unknown_command_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["aply"]) == Exit.USAGE
     assert "aply" in capsys.readouterr().err
+
+
+def test_the_last_inventory_is_remembered_beside_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FABRICCTL_STORE", str(tmp_path / "mine" / "store.sqlite"))
+    inventory = tmp_path / "site.yml"
+    inventory.touch()
+    with pytest.raises(UsageError, match="no inventory was named"):
+        common.find_inventory(None)
+    common.remember_inventory(inventory)
+    assert common.find_inventory(None) == inventory
+    assert (tmp_path / "mine" / "last-inventory").read_text() == f"{inventory}\n"

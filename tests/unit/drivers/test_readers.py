@@ -406,11 +406,6 @@ def test_host_facts_are_read() -> None:
     }
 
 
-def test_a_unit_name_is_escaped_as_systemd_does() -> None:
-    assert host.unit("eth1") == "fabricctl-port@eth1.service"
-    assert host.unit("br-x") == r"fabricctl-port@br\x2dx.service"
-
-
 # red on the switch
 
 

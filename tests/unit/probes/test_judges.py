@@ -62,11 +62,11 @@ class TestLatency:
         finding = one(probe, sample(probe, tuple(range(1000, 1_001_000, 1000))), limits=latency_limits(probe))
         assert finding.outcome is Outcome.PASS
         assert finding.what == (
-            f"{probe} p99 = 990.0 us (n=1000, 95 % interval 983.0 us .. 997.0 us), limit 2 000.0 us"
+            f"{probe} p99 = 990.0 us (n=1000, 95 % interval 983.0 us .. 997.0 us), limit 2.00 ms"
         )
         assert (finding.measured, finding.limit, finding.samples) == (
             "p99 = 990.0 us",
-            "p99 <= 2 000.0 us",
+            "p99 <= 2.00 ms",
             1000,
         )
 

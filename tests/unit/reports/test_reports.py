@@ -14,7 +14,7 @@ from fabricctl.model.probe import AgentReport, Sample
 from fabricctl.model.run import Run, RunKind
 from fabricctl.model.verdict import Finding, Outcome, Verdict
 from fabricctl.plugin import finder
-from fabricctl.plugin.layout import moment, state
+from fabricctl.plugin.layout import duration, moment, state
 from fabricctl.plugin.protocols import RunReport
 from fabricctl.verify.certify import Occasion, certify
 from fabricctl.verify.localise import localise
@@ -89,23 +89,103 @@ def report() -> RunReport:
 
 def test_text_says_everything_with_counts_and_bounds(report: RunReport) -> None:
     lines = finder.report("text").render(report).splitlines()
-    assert lines[0] == "run v20261130-001320-3f2a (verify) by kim: fail, 12 pairs"
-    assert lines[1].startswith(f"from {moment(STARTED)} to {moment(STARTED + 60)}, inventory /inventory.yml")
-    assert lines[2] == "SIMULATED: lab of virtual machines; these results say nothing about real hardware"
-    assert lines[3] == "12 directed pairs: 4 fail, 6 unknown, 2 pass"
-    assert lines[4] == "engine: pyverbs 44"
-    assert "FAIL node1/eth1 -> node2/eth1 (same_leaf)" in lines
+    assert lines[0] == "SIMULATED: lab of virtual machines; these results say nothing about real hardware"
+    assert lines[1] == "run v20261130-001320-3f2a (verify) by kim: fail, 12 pairs"
+    assert lines[2].startswith(f"from {moment(STARTED)} to {moment(STARTED + 60)}, inventory /inventory.yml")
+    assert lines[3:5] == ["engine: pyverbs 44", ""]
+    assert [" ".join(line.split()) for line in lines[5:8]] == [
+        "pair class outcome read_latency loss",
+        "p50/p99 us n=1000",
+        "node1/eth1 -> node2/eth1 same_leaf fail 0.5/1.0 118 of 6000 (< 0.02 at 95 %)",
+    ]
+    table = "\n".join(lines[7:19])
+    assert "node1/eth1 -> node4/eth1  same_leaf  unknown  -                  -\n" in table
+    assert "node1/eth1 -> node3/eth1  same_leaf  pass     p99 = 9.0 us       0 of 6000" in table
+    assert "read_latency: Round trip of one RDMA READ at a time on a reliable connection" in lines
+    assert (
+        "FAIL node1/eth1 -> node2/eth1, node2/eth1 -> node1/eth1, node2/eth1 -> node3/eth1,"
+        " node3/eth1 -> node2/eth1"
+    ) in lines
     assert "  fail: 118 of 6000 packets lost" in lines
     assert "  next: look at the cable" in lines
     assert "  unknown: not measured: node4: no route" in lines
-    assert "SUSPECT link node2/eth1 - leaf1/eth2" in lines
+    assert any(line.startswith("UNKNOWN ") and line.endswith(" and 2 more") for line in lines)
+    assert "SUSPECT link node2/eth1 - leaf1/eth2: explains 4 pairs" in lines
     assert "AGENT node4: no route to host" in lines
-    table = "\n".join(lines[lines.index("AGENT node4: no route to host") + 2 :])
-    assert "node1/eth1 -> node2/eth1  same_leaf  fail" in table
-    assert "p99 = 9.0 us n=1000  118 of 6000 (< 0.02 at 95 %)" in table
-    assert "node1/eth1 -> node3/eth1  same_leaf  pass" in table
-    assert "node2/eth1      fail     " in table
-    assert table.endswith("-")
+    assert "no certificate for node2/eth1: fail; suspect link node2/eth1 - leaf1/eth2" in lines
+    assert "no certificate for node4/eth1: unknown" in lines
+    assert f"2 ports certified until {moment(STARTED + 7 * 24 * 3600)}" in lines
+    assert lines[-1] == ('next: "fabricctl explain node1/eth1:node2/eth1 --run v20261130-001320-3f2a"')
+
+
+def _with_latencies(report: RunReport, *columns: tuple[str, str, tuple[int, ...]]) -> list[list[str]]:
+    """Return the table (without the pairs' names) of pairs with these probes, topologies and latencies."""
+    verdicts, samples = [], []
+    for number, (probe, topology, values) in enumerate(columns):
+        pair = PairId(PortId(f"n{number}", "e"), PortId("m", "e"))
+        verdicts.append(Verdict(pair, topology, (Finding(probe, str(pair), PASS, "x"),)))
+        samples.append(Sample(pair, probe, "pyverbs 44", STARTED, 1.0, latencies_ns=values))
+    rows = replace(report, verdicts=tuple(verdicts), samples=tuple(samples), suspects=(), certificates=())
+    lines = finder.report("text").render(rows).splitlines()
+    return [line.split() for line in lines[5 : 7 + len(columns)]]
+
+
+def test_a_column_says_once_what_its_cells_share(report: RunReport) -> None:
+    limits = Limits((LatencyLimit("read_latency", 95, 1), LatencyLimit("read_latency", 50, 1)), None)
+    slow = replace(report, policy=replace(report.policy, limits=limits))
+    values = tuple(range(1_000_000, 101_000_000, 1_000_000))
+    table = _with_latencies(slow, *[("read_latency", "same_leaf", values)] * 2)
+    assert table[1] == ["p50/p95", "ms", "n=100"]
+    assert [row[-1] for row in table[2:]] == ["50.00/95.00"] * 2
+
+
+def test_cells_say_themselves_what_differs(report: RunReport) -> None:
+    limits = Limits((LatencyLimit("read_latency", 95, 1, "cross_leaf"),), None)
+    mixed = replace(report, policy=replace(report.policy, limits=limits))
+    table = _with_latencies(
+        mixed,
+        ("read_latency", "same_leaf", (400_000,) * 10),
+        ("read_latency", "cross_leaf", (999_000,) * 10 + (1_500_000,) * 10),
+    )
+    assert table[1] == []
+    assert [" ".join(row[5:]) for row in table[2:]] == [
+        "p50 400.0 us n=10",
+        "p50 999.0 us/p95 1.50 ms n=20",
+    ]
+
+
+def test_only_limited_percentiles_are_shown(report: RunReport) -> None:
+    table = _with_latencies(report, ("write_pingpong", "same_leaf", tuple(range(1000, 2000, 10))))
+    assert table[1] == ["p50", "us", "n=100"]
+    text = finder.report("text").render(
+        replace(
+            report,
+            verdicts=(
+                Verdict(
+                    report.verdicts[0].pair,
+                    "same_leaf",
+                    (Finding("write_pingpong", str(report.verdicts[0].pair), UNKNOWN, "not measured"),),
+                ),
+            ),
+        )
+    )
+    assert "write_pingpong: Half of the round trip of two RDMA WRITEs" in text
+
+
+def test_what_all_pairs_passed_leads_to_the_certificates(report: RunReport) -> None:
+    good = tuple(v for v in report.verdicts if v.outcome is PASS)
+    lines = finder.report("text").render(replace(report, verdicts=good, suspects=())).splitlines()
+    assert lines[-1] == 'run v20261130-001320-3f2a; next: "fabricctl certs list"'
+
+
+def test_durations_take_the_unit_that_reads_best() -> None:
+    assert [duration(n) for n in (0, 812_400, 999_999, 1_000_000, 12_345_678)] == [
+        "0.0 us",
+        "812.4 us",
+        "1000.0 us",
+        "1.00 ms",
+        "12.35 ms",
+    ]
 
 
 def test_failures_come_first_and_are_never_left_out(report: RunReport) -> None:
@@ -117,10 +197,9 @@ def test_failures_come_first_and_are_never_left_out(report: RunReport) -> None:
     )
     text = finder.report("text").render(replace(report, verdicts=(*many, *report.verdicts)))
     assert "and 38 more pairs that passed" in text
-    assert text.count("FAIL node") == 4
     table = text[text.index("pair  ") :].splitlines()
-    assert [row.split()[4] for row in table[1:11]] == ["fail"] * 4 + ["unknown"] * 6
-    assert "pass" in table[11].split()
+    assert [row.split()[4] for row in table[2:12]] == ["fail"] * 4 + ["unknown"] * 6
+    assert "pass" in table[12].split()
 
 
 def test_an_ambiguous_suspect_is_called_so(report: RunReport) -> None:
@@ -150,7 +229,9 @@ def test_an_empty_run_is_not_called_good(report: RunReport) -> None:
 
 def test_a_verdict_without_findings_is_unknown_in_the_table(report: RunReport) -> None:
     bare = replace(report, verdicts=(Verdict(report.verdicts[0].pair, "same_leaf", ()),))
-    assert "UNKNOWN node1/eth1 -> node2/eth1 (same_leaf)" in finder.report("text").render(bare)
+    assert "UNKNOWN node1/eth1 -> node2/eth1\n  unknown: nothing was measured" in finder.report(
+        "text"
+    ).render(bare)
 
 
 def test_json_holds_percentiles_with_counts_and_no_raw_samples(report: RunReport) -> None:

@@ -22,8 +22,8 @@ from fabricctl.model.probe import AgentReport, Sample
 from fabricctl.model.reading import DeviceReading, Known, Missing, PortReading
 from fabricctl.model.run import Run, RunKind
 from fabricctl.model.verdict import Finding, Outcome, Suspect, Verdict
+from fabricctl.resources import state_folder, store_path
 from fabricctl.store import Store, database
-from fabricctl.store.place import default_path
 from fabricctl.store.process import is_gone, own_mark
 
 A, B = PortId("node1", "eth1"), PortId("node2", "eth1")
@@ -58,13 +58,14 @@ def certificate(run: Run, port: PortId = A, number: int = 1, outcome: Outcome = 
 
 def test_the_default_place_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("FABRICCTL_STORE", str(tmp_path / "s"))
-    assert default_path() == tmp_path / "s"
+    assert store_path() == tmp_path / "s"
+    assert state_folder() == tmp_path
     monkeypatch.delenv("FABRICCTL_STORE")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert default_path() == tmp_path / "fabricctl" / "store.sqlite"
+    assert store_path() == tmp_path / "fabricctl" / "store.sqlite"
     monkeypatch.delenv("XDG_STATE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert default_path() == tmp_path / ".local" / "state" / "fabricctl" / "store.sqlite"
+    assert store_path() == tmp_path / ".local" / "state" / "fabricctl" / "store.sqlite"
 
 
 def test_files_are_private(path: Path) -> None:

@@ -65,18 +65,24 @@ def test_clean_fabric_exits_0_with_a_table(nodes: Any) -> None:
     del nodes
     done = _run()
     assert done.exit_code == 0
-    assert done.stdout.splitlines()[0].startswith("pair")
-    assert "node1/eth1 -> node2/eth1  same_leaf" in done.stdout
-    assert "0 of 64 (< 4.57%)" in done.stdout
-    assert "run v" in done.stdout
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("run v")
+    assert lines[4].split() == [
+        *("pair", "class", "outcome", "loss", "read_latency", "write_latency", "write_pingpong", "path_mtu")
+    ]
+    assert done.stderr.startswith("kept in ")
+    assert done.stderr.endswith("store.sqlite\n")
+    assert "node1/eth1 -> node2/eth1  same_leaf  pass" in done.stdout
+    assert "0 of 64 (< 0.046 at 95 %)" in done.stdout
+    assert lines[-1].endswith('next: "fabricctl certs list"')
 
 
 def test_loss_exits_1(nodes: Any) -> None:
     nodes.environment["node1"] = {"FAKE_LOSS": "0.5"}
     done = _run("--probes", "loss")
     assert done.exit_code == 1
-    assert "FAIL node1/eth1 -> node2/eth1: " in done.stdout
-    assert "FAIL node2/eth1 -> node1/eth1: " not in done.stdout
+    assert "FAIL node1/eth1 -> node2/eth1\n" in done.stdout
+    assert "FAIL node2/eth1 -> node1/eth1" not in done.stdout
 
 
 def test_unreachable_node_exits_4_and_json_says_why(nodes: Any) -> None:

@@ -16,12 +16,12 @@ from fabricctl.model.fabric import LinkLayer
 from fabricctl.model.names import PairId, PortId
 from fabricctl.model.policy import Limits, LossLimit, MtuPolicy, Policy, TrafficClass
 from fabricctl.model.verdict import Outcome
+from fabricctl.plugin import finder
 from fabricctl.store import Store
 from fabricctl.store.lock import hold
 from fabricctl.verify import agents
 from fabricctl.verify.agents import Patience
 from fabricctl.verify.flow import Means, Request, verify
-from fabricctl.verify.show import text
 
 PATIENCE = Patience(start=20, answer=2, idle=30)
 POLICY = Policy(
@@ -75,10 +75,10 @@ def test_clean_fabric_passes_and_is_kept(nodes: Any) -> None:
     assert [str(c.port) for c in certificates] == ["node1/eth1", "node2/eth1", "node3/eth1"]
     assert seen[0] == (0, 6)
     assert seen[-1] == (6, 6)
-    shown = text(report, "store.sqlite")
-    assert "simulated (processes)" in shown
-    assert "0 of 320 (< 0.93%)" in shown
-    assert "certificates: 3 pass" in shown
+    shown = finder.report("text").render(report)
+    assert "SIMULATED: processes; " in shown
+    assert "0 of 320 (< 0.0093 at 95 %)" in shown
+    assert "3 ports certified until " in shown
 
 
 def test_lossy_node_fails_and_is_named(nodes: Any) -> None:
@@ -90,9 +90,9 @@ def test_lossy_node_fails_and_is_named(nodes: Any) -> None:
     failed = {str(v.pair) for v in report.verdicts if v.outcome is Outcome.FAIL}
     assert failed == {"node2/eth1 -> node1/eth1", "node2/eth1 -> node3/eth1"}
     assert report.run.outcome is Outcome.FAIL
-    shown = text(report, "store.sqlite")
-    assert "FAIL node2/eth1 -> node1/eth1: " in shown
-    assert "suspect" in shown
+    shown = finder.report("text").render(report)
+    assert "FAIL node2/eth1 -> node1/eth1\n" in shown
+    assert "SUSPECT" in shown
     assert "node2" in report.suspects[0].element
 
 
@@ -103,7 +103,7 @@ def test_unreachable_node_makes_its_pairs_unknown(nodes: Any) -> None:
     outcomes = {str(v.pair): v.outcome for v in report.verdicts}
     assert {o for pair, o in outcomes.items() if "node3" in pair} == {Outcome.UNKNOWN}
     assert {o for pair, o in outcomes.items() if "node3" not in pair} == {Outcome.PASS}
-    assert "agent node3: no route to host; is it on?" in text(report, "store.sqlite")
+    assert "AGENT node3: no route to host; is it on?" in finder.report("text").render(report)
 
 
 def test_time_budget_leaves_later_rounds_unknown(nodes: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -30,13 +31,24 @@ def probes(*names: str) -> Mapping[str, Probe]:
     return {name: finder.probe(name) for name in names}
 
 
+def mtu(used: int = 4096, **ends: int) -> Mapping[str, int]:
+    return {"path_mtu_bytes": used, "wanted_path_mtu_bytes": 4096, **ends}
+
+
 def latency(*, slow: bool = False, counters: Mapping[str, Entry] | None = None) -> Sample:
     took = 9_000_000 if slow else 500
-    return Sample(PAIR, "read_latency", "pyverbs", 0, 1, latencies_ns=(took,) * 3000, counters=counters or {})
+    held = counters or {}
+    return Sample(
+        *(PAIR, "read_latency", "pyverbs", 0, 1),
+        latencies_ns=(took,) * 3000,
+        counters=held,
+        parameters=mtu(),
+    )
 
 
 def loss(missing: int = 0) -> Sample:
-    return Sample(PAIR, "loss", "pyverbs", 0, 1, numbers={"sent": 6000, "missing": missing})
+    counts = {"sent": 6000, "missing": missing}
+    return Sample(PAIR, "loss", "pyverbs", 0, 1, numbers=counts, parameters=mtu())
 
 
 @pytest.fixture
@@ -55,7 +67,7 @@ def only(verdicts: tuple[Verdict, ...]) -> Verdict:
 def test_all_probes_passed(bench: Callable[..., Bench]) -> None:
     verdict = only(judge([PAIR, PAIR], [latency(), loss()], bench()))
     assert (verdict.pair, verdict.topology, verdict.outcome) == (PAIR, "same_leaf", Outcome.PASS)
-    assert [f.check for f in verdict.findings] == ["read_latency", "loss"]
+    assert [f.check for f in verdict.findings] == ["read_latency", "loss", "path_mtu"]
 
 
 def test_every_scheduled_pair_gets_a_verdict(bench: Callable[..., Bench]) -> None:
@@ -77,14 +89,19 @@ def test_a_node_without_an_agent_is_unknown_with_its_reason(bench: Callable[...,
 def test_an_agent_that_died_later_does_not_hide_what_was_measured(bench: Callable[..., Bench]) -> None:
     agents = {"node2": AgentReport("node2", error="gone")}
     verdict = only(judge([PAIR], [latency(slow=True)], bench(agents=agents)))
-    assert [f.outcome for f in verdict.findings] == [Outcome.UNKNOWN, Outcome.FAIL, Outcome.UNKNOWN]
+    assert [f"{f.check} {f.outcome}" for f in verdict.findings] == [
+        "agent unknown",
+        "read_latency fail",
+        "loss unknown",
+        "path_mtu pass",
+    ]
     assert verdict.outcome is Outcome.FAIL
 
 
 def test_a_limit_whose_probe_did_not_run_is_unknown(bench: Callable[..., Bench]) -> None:
     verdict = only(judge([PAIR], [loss()], bench("loss")))
     assert verdict.outcome is Outcome.UNKNOWN
-    assert "the policy limits read_latency, which this run did not probe" in verdict.findings[-1].what
+    assert "the policy limits read_latency, which this run did not probe" in verdict.findings[1].what
     elsewhere = Limits((LatencyLimit("read_latency", 99, 1, "cross_leaf"),), LIMITS.loss)
     assert only(judge([PAIR], [loss()], bench("loss", limits=elsewhere))).outcome is Outcome.PASS
 
@@ -111,7 +128,7 @@ def test_without_the_loss_probe_sequence_errors_decide(
     bench: Callable[..., Bench], counters: Mapping[str, Entry], outcome: Outcome, words: str
 ) -> None:
     verdict = only(judge([PAIR], [latency(counters=counters)], bench("read_latency")))
-    finding = verdict.findings[-1]
+    finding = next(f for f in verdict.findings if f.check == "loss")
     assert (finding.check, finding.outcome, verdict.outcome) == ("loss", outcome, outcome)
     assert words in finding.what
     assert (finding.next_step == "") is (outcome is Outcome.PASS)
@@ -129,7 +146,7 @@ def test_too_few_operations_prove_no_bound(bench: Callable[..., Bench]) -> None:
 def test_without_a_loss_limit_the_counters_are_not_asked(bench: Callable[..., Bench]) -> None:
     limits = Limits(LIMITS.latency, None, latency_samples=300)
     verdict = only(judge([PAIR], [latency()], bench("read_latency", limits=limits)))
-    assert [f.check for f in verdict.findings] == ["read_latency"]
+    assert [f.check for f in verdict.findings] == ["read_latency", "path_mtu"]
     assert verdict.outcome is Outcome.PASS
 
 
@@ -158,3 +175,52 @@ def _two() -> Fabric:
         ),
         (),
     )
+
+
+@pytest.mark.parametrize(
+    ("ends", "where"),
+    [
+        ({"source_mtu_bytes": 1024, "target_mtu_bytes": 4096}, "on node1/eth1, "),
+        ({"source_mtu_bytes": 4096, "target_mtu_bytes": 1024}, "on node2/eth1, "),
+        ({"source_mtu_bytes": 1024, "target_mtu_bytes": 2048}, "on node1/eth1 and node2/eth1, "),
+        ({}, "on node1/eth1 or node2/eth1, "),
+    ],
+)
+def test_s32_a_small_path_mtu_fails_however_fast_the_pair_is(
+    bench: Callable[..., Bench], ends: Mapping[str, int], where: str
+) -> None:
+    held = [replace(latency(), parameters=mtu(1024, **ends)), loss()]
+    verdict = only(judge([PAIR], held, bench()))
+    assert verdict.outcome is Outcome.FAIL
+    assert [f.outcome for f in verdict.findings] == [Outcome.PASS, Outcome.PASS, Outcome.FAIL]
+    finding = verdict.findings[-1]
+    assert finding.what == (f"path MTU 1024 {where}the policy wants 4096: the port's MTU is too small")
+    assert (finding.check, finding.measured, finding.limit, finding.samples) == (
+        "path_mtu",
+        "1024 B",
+        "4096 B",
+        2,
+    )
+    assert "fabricctl drift" in finding.next_step
+
+
+def test_s32_a_sample_that_does_not_say_its_path_mtu_is_unknown(bench: Callable[..., Bench]) -> None:
+    for parameters in ({}, {"path_mtu_bytes": 4096}, {"wanted_path_mtu_bytes": 4096}):
+        verdict = only(judge([PAIR], [replace(latency(), parameters=parameters), loss()], bench()))
+        assert verdict.outcome is Outcome.UNKNOWN
+        assert verdict.findings[-1].what == "path MTU unknown: 1 of 2 samples do not say it"
+    silent, small = replace(latency(), parameters={}), replace(loss(), parameters=mtu(512))
+    assert only(judge([PAIR], [silent, small], bench())).findings[-1].outcome is Outcome.FAIL
+
+
+def test_s32_without_a_good_sample_nothing_is_said_of_the_path_mtu(bench: Callable[..., Bench]) -> None:
+    failed = Sample(PAIR, "loss", "p", 0, 1, error="x", parameters=mtu(1024))
+    verdict = only(judge([PAIR], [failed], bench()))
+    assert "path_mtu" not in {f.check for f in verdict.findings}
+    assert verdict.outcome is Outcome.UNKNOWN
+
+
+def test_s32_the_wanted_path_mtu_passes_and_is_shown(bench: Callable[..., Bench]) -> None:
+    finding = only(judge([PAIR], [latency(), loss()], bench())).findings[-1]
+    assert finding.what == "path MTU 4096, as the policy wants, in 2 samples"
+    assert (finding.outcome, finding.measured, finding.samples) == (Outcome.PASS, "4096 B", 2)
