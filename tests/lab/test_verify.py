@@ -93,8 +93,9 @@ def test_loss_interval_holds_the_true_rate(lab: tuple[Fabric, Policy, Transport]
     if not percent:
         assert [missing for missing, _ in results] == [0] * 5
         return
-    held = [low <= percent / 100 <= high for low, high in (interval(k, n) for k, n in results)]
-    # Each interval fails to hold it in one run of twenty: two of five would be one chance in 44.
+    # At 99.9 % one miss in five runs is one chance in 200, two are one in 100,000: this fails only for a bug.
+    # tests/bench/loss_interval.py counts the 95 % intervals over 20 runs.
+    held = [low <= percent / 100 <= high for low, high in (interval(k, n, 0.999) for k, n in results)]
     assert held.count(True) >= 4, results
 
 
