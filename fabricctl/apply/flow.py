@@ -74,11 +74,6 @@ def prepare(fabric: Fabric, policy: Policy, limit: Sequence[str], tools: Tools) 
     return Prepared(make_plan(fabric, meant, readings, drivers), targets, readings, drivers)
 
 
-def split(limit: str | None) -> tuple[str, ...]:
-    """Return the patterns of a list with commas between them."""
-    return tuple(word.strip() for word in (limit or "").split(",") if word.strip())
-
-
 def select(fabric: Fabric, limit: Sequence[str]) -> tuple[Device, ...]:
     """Return the devices with a driver that `limit` names (patterns as the shell's); all if it is empty.
 

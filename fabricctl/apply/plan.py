@@ -88,6 +88,22 @@ def compare(
     return Plan(tuple(plans), unread=unread)
 
 
+def deviations(
+    fabric: Fabric,
+    intents: Mapping[PortId, PortIntent],
+    readings: Mapping[str, DeviceReading],
+    drivers: Mapping[str, Driver],
+) -> dict[PortId, str]:
+    """Return by port, as one line, which settings are not as intended now; ``boot`` is left out."""
+    ours = {name: reading for name, reading in readings.items() if name in drivers}
+    targets = wanted_settings(fabric, intents, tuple(ours), drivers)
+    found: dict[PortId, list[str]] = {}
+    for step in compare(fabric, targets, ours, drivers).steps:
+        if step.setting != settings.BOOT:
+            found.setdefault(step.port, []).append(step.setting)
+    return {port: ", ".join(names) for port, names in found.items()}
+
+
 def refusal(plan: Plan) -> str:
     """Return why a plan with unsupported settings is refused, as one line."""
     reasons = sorted({f"{u.setting} ({u.reason})" for u in plan.unsupported})

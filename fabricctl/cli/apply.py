@@ -15,7 +15,9 @@ from fabricctl.cli.common import (
     load,
     remember_inventory,
     tell,
+    words,
 )
+from fabricctl.model.verdict import Outcome
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 _SHORTEST_S, _LONGEST_S = 10, 24 * 3600
@@ -99,7 +101,7 @@ def command(  # noqa: PLR0913, PLR0917  one parameter an option
             as_json=as_json,
         )
         return
-    from fabricctl.apply.flow import Options, apply, split  # noqa: PLC0415  jinja2 and paramiko load slowly
+    from fabricctl.apply.flow import Options, apply  # noqa: PLC0415  jinja2 and paramiko load slowly
     from fabricctl.apply.tools import connected  # noqa: PLC0415
     from fabricctl.cli.changes import asker, finish  # noqa: PLC0415
     from fabricctl.store import Store  # noqa: PLC0415
@@ -107,8 +109,9 @@ def command(  # noqa: PLR0913, PLR0917  one parameter an option
     started = time.monotonic()
     path = find_inventory(inventory, inventory_option)
     fabric, rules = load(path, policy)
-    options = Options(split(limit), batch, confirm_within)
+    options = Options(words(limit, "--limit"), batch, confirm_within)
     with connected(fabric, tell) as tools, Store.open() as store:
         result = apply(fabric, rules, options, tools, store, asker(yes=yes, question="Apply this?"))
-    remember_inventory(path)
+    if result is not None and result.outcome is Outcome.PASS:
+        remember_inventory(path)
     finish(result, started, as_json=as_json, simulated=fabric.simulated)

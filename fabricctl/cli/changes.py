@@ -82,8 +82,8 @@ def _summary(result: Result, seconds: float) -> str:
     changed = len(result.plan.steps)
     name = f"{result.run.id}: " if result.run else ""
     if not result.tasks:
-        done = "nothing to do" if not changed else "nothing was changed"
-        return f"{name}{done}; 0 tasks on 0 devices; {_proof(result)}; {seconds:.1f} s"
+        idle = "nothing to do" if not changed and not result.plan.unread else "nothing was changed"
+        return f"{name}{idle}; 0 tasks on 0 devices; {_proof(result)}; {seconds:.1f} s"
     counts = result.tasks.values()
     sent = f"{sum(counts)} tasks on {len(counts)} devices, at most {max(counts)} each"
     planned = f"{changed} settings to change on {len(result.plan.devices)} devices"
@@ -92,7 +92,8 @@ def _summary(result: Result, seconds: float) -> str:
 
 def _proof(result: Result) -> str:
     as_what = "as before" if result.state is State.REVERTED else "as intended"
-    return f"read back: {result.proven} of {result.total} settings {as_what}"
+    left = f", {len(result.plan.unread)} devices not read" if result.plan.unread else ""
+    return f"read back: {result.proven} of {result.total} settings {as_what}{left}"
 
 
 def _facts(result: Result, seconds: float, simulated: str) -> dict[str, object]:

@@ -70,13 +70,21 @@ def find_inventory(argument: Path | None, option: Path | None = None) -> Path:
     Raises
     ------
     UsageError
-        There is none, or two different ones were named.
+        There is none, two different ones were named, or the variable names a file that is not there.
     """
     if argument and option and argument != option:
         raise UsageError(f"two inventories were named: {argument} and {option}", next_step="name one")
     named = argument or option
     if named:
         return named
+    if variable := os.environ.get("FABRICCTL_INVENTORY"):
+        if not Path(variable).exists():
+            raise UsageError(
+                f"FABRICCTL_INVENTORY names {variable}, which is not there",
+                next_step="set it right, or unset it",
+            )
+        tell(f"inventory: {variable} (FABRICCTL_INVENTORY)")
+        return Path(variable)
     for path, why in _defaults():
         if path.exists():
             tell(f"inventory: {path} ({why})")
@@ -88,10 +96,7 @@ def find_inventory(argument: Path | None, option: Path | None = None) -> Path:
 
 
 def _defaults() -> list[tuple[Path, str]]:
-    found = []
-    if variable := os.environ.get("FABRICCTL_INVENTORY"):
-        found.append((Path(variable), "FABRICCTL_INVENTORY"))
-    found.append((Path("inventory.yml"), "in this folder"))
+    found = [(Path("inventory.yml"), "in this folder")]
     last = state_folder() / LAST_INVENTORY
     if last.is_file():
         found.append((Path(last.read_text(encoding="utf-8").strip()), "the last one applied"))
@@ -127,3 +132,19 @@ def tell(line: str) -> None:
 def on_terminal() -> bool:
     """Say whether standard error is a terminal, so that a progress bar makes sense."""
     return sys.stderr.isatty()
+
+
+def words(listed: str | None, option: str) -> tuple[str, ...]:
+    """Return the words of an option that takes several with commas between them; none if it was not given.
+
+    Raises
+    ------
+    UsageError
+        It was given and is empty: an unset variable in a script must not come to mean "all".
+    """
+    if listed is None:
+        return ()
+    found = tuple(word for word in (part.strip() for part in listed.split(",")) if word)
+    if not found:
+        raise UsageError(f"{option} is empty", next_step="name something, or leave the option out for all")
+    return found

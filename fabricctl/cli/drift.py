@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fabricctl.cli.common import emit_json, find_inventory, inventory_argument, json_option, load, tell
+from fabricctl.cli.common import emit_json, find_inventory, inventory_argument, json_option, load, tell, words
 from fabricctl.cli.exits import Exit
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ def command(
     (3 if another one has drifted).
     """
     from fabricctl.apply.drift import drift  # noqa: PLC0415  jinja2 and paramiko load slowly
-    from fabricctl.apply.flow import split  # noqa: PLC0415
     from fabricctl.apply.record import load as history  # noqa: PLC0415
     from fabricctl.apply.tools import connected  # noqa: PLC0415
     from fabricctl.store import Store  # noqa: PLC0415
@@ -51,7 +50,7 @@ def command(
     with Store.open() as store:
         known = history(store, fabric.source)
     with connected(fabric, tell) as tools:
-        found = drift(fabric, known, split(limit), tools)
+        found = drift(fabric, known, words(limit, "--limit"), tools)
     if as_json:
         emit_json(found)
     else:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
+import time
 from dataclasses import asdict
 from typing import Any
 
@@ -11,6 +13,8 @@ import click
 
 from fabricctl.lab import fabric, faults, flow, programs, state
 from fabricctl.lab.image import MIRROR_VARIABLE
+from fabricctl.resources import store_path
+from fabricctl.store import Store
 
 _NAME = click.option(
     "--name", default="lab", show_default=True, help="Which lab; several may run side by side."
@@ -166,9 +170,14 @@ def reboot(name: str, node: str) -> None:
 def down(name: str) -> None:
     """End a lab and remove all it left, but for the cached image.
 
-    To remove the cache as well, delete ~/.cache/fabricctl/lab.
+    Its certificates are revoked. To remove the cache as well, delete ~/.cache/fabricctl/lab.
     """
-    if flow.down(state.places(name), report=_report):
+    where = state.places(name)
+    source = str(where.inventory.resolve())
+    if store_path().exists():
+        with Store.open() as store:
+            store.end_certificates(source, getpass.getuser(), f"lab {name} was taken down", time.time())
+    if flow.down(where, report=_report):
         click.echo(f"lab {name} is down")
     else:
         click.echo(f"there was no lab {name}")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from fabricctl.cli.common import emit_json, find_inventory, inventory_argument, json_option, load, tell
+from fabricctl.cli.common import emit_json, find_inventory, inventory_argument, json_option, load, tell, words
 from fabricctl.cli.exits import Exit
 from fabricctl.errors import FabricctlError
 from fabricctl.model.policy import Stance
@@ -38,14 +38,14 @@ def command(
     \b
     Exit codes: 0 nothing to do, 3 changes are pending, 4 a device could not be read.
     """
-    from fabricctl.apply.flow import prepare, split  # noqa: PLC0415  jinja2 and paramiko load slowly
+    from fabricctl.apply.flow import prepare  # noqa: PLC0415  jinja2 and paramiko load slowly
     from fabricctl.apply.plan import refusal  # noqa: PLC0415
     from fabricctl.apply.show import plan_lines  # noqa: PLC0415
     from fabricctl.apply.tools import connected  # noqa: PLC0415
 
     fabric, rules = load(find_inventory(inventory, inventory_option), policy)
     with connected(fabric, tell) as tools:
-        plan = prepare(fabric, rules, split(limit), tools).plan
+        plan = prepare(fabric, rules, words(limit, "--limit"), tools).plan
     if as_json:
         emit_json(plan)
     else:

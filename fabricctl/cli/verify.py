@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
-from fabricctl import transport
+from fabricctl import readback, transport
+from fabricctl.apply import plan
+from fabricctl.apply.intent import intents
 from fabricctl.cli import common
 from fabricctl.cli.exits import exit_for
 from fabricctl.errors import UsageError
+from fabricctl.model.fabric import Fabric
+from fabricctl.model.names import PortId
+from fabricctl.model.policy import Policy
+from fabricctl.model.reading import DeviceReading
 from fabricctl.plugin import finder
 from fabricctl.plugin.protocols import RunReport
 from fabricctl.store import Store
-from fabricctl.verify.flow import Means, Progress, Request, silent, verify
+from fabricctl.verify.flow import Deviations, Means, Progress, Request, silent, verify
 
 UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600}
 
@@ -30,8 +36,8 @@ UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600}
     show_default=True,
     help="all, rail, all-rails, leaf, ring, sample=N, or A:B with nodes, ports or all.",
 )
-@click.option("--probes", default="", help="Probes to run, separated by commas.  [default: all]")
-@click.option("--limit", default="", help="Only pairs of these nodes (patterns, separated by commas).")
+@click.option("--probes", help="Probes to run, separated by commas.  [default: all]")
+@click.option("--limit", help="Only pairs of these nodes (patterns, separated by commas).")
 @click.option("--time-budget", default="", help="Begin no round that would end later: 90, 90s, 10m, 1h.")
 @click.option("--seed", default=0, show_default=True, help="Chooses the pairs of sample=N.")
 @click.option("--format", "format_", default="text", show_default=True, help="A report's name.")
@@ -42,8 +48,8 @@ def command(  # noqa: PLR0913  options
     inventory_option: Path | None,
     policy: Path | None,
     pairs: str,
-    probes: str,
-    limit: str,
+    probes: str | None,
+    limit: str | None,
     time_budget: str,
     seed: int,
     format_: str,
@@ -53,10 +59,14 @@ def command(  # noqa: PLR0913  options
 
     An agent runs on each node as long as this command does. Latency is measured with one operation at a time,
     loss with numbered packets on unreliable connections; all samples are kept. Exit status: 0 all pairs
-    passed, 1 one failed, 4 one could not be measured, 5 another verify of this inventory runs.
+    passed, 1 one failed, 4 one could not be measured, 5 another verify or apply of this inventory runs.
+
+    A pair with a port, at either end of its cable, that is not set as the policy says fails even if its
+    probes pass. While an apply waits to be confirmed, certificates end when it would revert.
     """
     chosen = finder.report(format_)
-    request = Request(pairs, _words(probes), _words(limit), _seconds(time_budget), seed)
+    wanted = common.words(probes, "--probes")
+    request = Request(pairs, wanted, common.words(limit, "--limit"), _seconds(time_budget), seed)
     report, store = _run(common.find_inventory(inventory, inventory_option), policy, request)
     if as_json:
         common.emit_json(_as_json(report))
@@ -69,7 +79,20 @@ def command(  # noqa: PLR0913  options
 def _run(path: Path, policy_file: Path | None, request: Request) -> tuple[RunReport, str]:
     fabric, policy = common.load(path, policy_file)
     with transport.connect() as way, Store.open() as store, _progress() as progress:
-        return verify(fabric, policy, request, Means(way, store, progress)), str(store.path)
+        means = Means(way, store, progress, deviations=_deviations(fabric, policy))
+        return verify(fabric, policy, request, means), str(store.path)
+
+
+def _deviations(fabric: Fabric, policy: Policy) -> Deviations:
+    """Return what compares readings with the policy, for the devices that have a driver."""
+
+    def compare(readings: Mapping[str, DeviceReading]) -> Mapping[PortId, str]:
+        drivers = {
+            name: readback.driver_of(device) for name in readings if (device := fabric.device(name)).driver
+        }
+        return plan.deviations(fabric, intents(fabric, policy), readings, drivers)
+
+    return compare
 
 
 @contextmanager
@@ -102,10 +125,6 @@ def _as_json(report: RunReport) -> dict[str, object]:
         "suspects": report.suspects,
         "certificates": report.certificates,
     }
-
-
-def _words(listed: str) -> tuple[str, ...]:
-    return tuple(word for word in (part.strip() for part in listed.split(",")) if word)
 
 
 def _seconds(written: str) -> float | None:

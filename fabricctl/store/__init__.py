@@ -255,6 +255,29 @@ class Store:
             seen.add(place)
         return tuple(found)
 
+    def unsettled_until(self, inventory: str) -> float | None:
+        """Return the Unix time at which an unconfirmed change of this inventory's devices reverts by itself.
+
+        A record that has a ``deadline`` and no end says so; None if there is none.
+        """
+        held = [
+            payload["deadline"]
+            for run, payload in self.records("apply", inventory)
+            if payload.get("state") == "waiting for confirm" and payload.get("deadline") is not None
+        ]
+        return min(held, default=None)
+
+    def end_certificates(self, inventory: str, by: str, why: str, now: float) -> int:
+        """Revoke all certificates that runs on this inventory issued, and return how many there were."""
+        rows = self._rows(
+            "SELECT certificates.id FROM certificates JOIN runs ON runs.id = certificates.run_id"
+            " WHERE runs.inventory = ? AND certificates.revoked = ''",
+            (inventory,),
+        )
+        for row in rows:
+            self.revoke(row["id"], by, why, now)
+        return len(rows)
+
     def revoke(self, selector: str, by: str, why: str, now: float) -> tuple[Certificate, ...]:
         """Revoke the certificates of a node, of a port or of one id, and return those that were not so yet.
 

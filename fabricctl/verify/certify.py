@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
@@ -46,6 +47,9 @@ class Occasion:
         By device, read in the same run.
     now
         Unix time in seconds.
+    unsettled_until
+        Unix time at which a change that nobody has confirmed yet reverts by itself; None if there is none.
+        No certificate outlives it.
     """
 
     run_id: str
@@ -53,6 +57,7 @@ class Occasion:
     policy: Policy
     readings: Mapping[str, DeviceReading]
     now: float
+    unsettled_until: float | None = None
 
 
 def certify(
@@ -123,7 +128,10 @@ def _certificate(port: PortId, verdicts: Sequence[Verdict], case: _Case, occasio
         policy=policy.name,
         policy_digest=case.digest,
         issued_at=occasion.now,
-        expires_at=occasion.now + policy.gate.max_age_s,
+        expires_at=min(
+            occasion.now + policy.gate.max_age_s,
+            math.inf if occasion.unsettled_until is None else occasion.unsettled_until,
+        ),
         simulated=fabric.simulated,
         rail=fabric.port(port).rail,
         node_ports=tuple(p.id for p in fabric.device(port.device).ports),

@@ -65,6 +65,16 @@ class Request:
     seed: int = 0
 
 
+Deviations = Callable[[Mapping[str, DeviceReading]], Mapping[PortId, str]]
+"""From readings by device to how ports differ from the policy."""
+
+
+def unjudged(readings: Mapping[str, DeviceReading]) -> Mapping[PortId, str]:
+    """Find no deviation: the settings are not ours to judge."""
+    del readings
+    return {}
+
+
 @dataclass(frozen=True)
 class Means:
     """What a run works with."""
@@ -73,6 +83,7 @@ class Means:
     store: Store
     progress: Progress = silent
     patience: Patience = field(default_factory=Patience)
+    deviations: Deviations = unjudged
 
 
 def verify(fabric: Fabric, policy: Policy, request: Request, means: Means) -> RunReport:
@@ -83,13 +94,14 @@ def verify(fabric: Fabric, policy: Policy, request: Request, means: Means) -> Ru
     UsageError
         The request makes no sense: an unknown probe, no pair.
     BusyError
-        Another verify of this inventory is at work: two would disturb each other's latencies.
+        Another verify of this inventory is at work (two would disturb each other's latencies), or an apply.
     StoreError
         The results cannot be kept.
     """
     pairs = _limited(fabric, expand(fabric, request.pairs, seed=request.seed), request)
     probes = {name: finder.probe(name) for name in request.probes or finder.names("probe")}
-    with hold(f"verify {fabric.source}", "verify"):
+    # The lock is the same as apply's: neither may change what the other relies on.
+    with hold(fabric.source, "verify"):
         run = means.store.begin(RunKind.VERIFY, getpass.getuser(), fabric.source)
         try:
             return _verify(_Plan(fabric, policy, pairs, probes, request), run, means)
@@ -137,12 +149,14 @@ def _verify(plan: _Plan, run: Run, means: Means) -> RunReport:
     began = time.monotonic()
     ports = tuple(dict.fromkeys(port for pair in plan.pairs for port in (pair.source, pair.target)))
     names = dict.fromkeys(port.device for port in ports)
-    devices = [plan.fabric.device(name) for name in names]
+    peers = (plan.fabric.peer(port) for port in ports)
+    switches = dict.fromkeys(peer.device for peer in peers if peer is not None)
+    devices = [plan.fabric.device(name) for name in (names | switches)]
     readings = readback.read(plan.fabric, devices, means.transport)
     with Fleet(plan.fabric, ports, means.transport, means.patience) as fleet:
         samples = _run_rounds(plan, fleet, means, began)
         agents = fleet.reports
-    return _conclude(plan, run, means.store, _Seen(agents, samples, readings))
+    return _conclude(plan, run, means, _Seen(agents, samples, readings))
 
 
 def _run_rounds(plan: _Plan, fleet: Fleet, means: Means, began: float) -> tuple[Sample, ...]:
@@ -154,12 +168,24 @@ def _run_rounds(plan: _Plan, fleet: Fleet, means: Means, began: float) -> tuple[
     for this in rounds(plan.pairs):
         started = time.monotonic()
         if _over_budget(this, plan.request, started - began + longest):
+            samples += _left_out(plan, this.number - 1)
             break
         samples += fleet.run_round(this, parameters, plan.policy)
         done += len(this.pairs)
         means.progress(done, total)
         longest = max(longest, time.monotonic() - started)
     return tuple(samples)
+
+
+def _left_out(plan: _Plan, done: int) -> list[Sample]:
+    """Return a sample that says why for every pair that the time budget has no room for."""
+    error = f"left out: --time-budget {plan.request.time_budget_s:g} s was used up"
+    left = [pair for this in rounds(plan.pairs)[done:] for pair in this.pairs]
+    return [
+        Sample(pair, name, "", time.time(), 0.0, error=error, error_kind="budget")
+        for pair in left
+        for name in plan.probes
+    ]
 
 
 def _over_budget(this: Round, request: Request, ends_after_s: float) -> bool:
@@ -175,12 +201,15 @@ class _Seen:
     readings: Mapping[str, DeviceReading]
 
 
-def _conclude(plan: _Plan, run: Run, store: Store, seen: _Seen) -> RunReport:
-    fabric, policy, samples = plan.fabric, plan.policy, tuple(seen.samples)
-    verdicts = judge(plan.pairs, samples, Bench(fabric, policy.limits, plan.probes, seen.agents))
+def _conclude(plan: _Plan, run: Run, means: Means, seen: _Seen) -> RunReport:
+    fabric, policy, samples, store = plan.fabric, plan.policy, tuple(seen.samples), means.store
+    deviations = means.deviations(seen.readings)
+    bench = Bench(fabric, policy.limits, plan.probes, seen.agents, deviations)
+    verdicts = judge(plan.pairs, samples, bench)
     suspects = localise(verdicts, fabric)
     now = time.time()
-    certificates = certify(verdicts, suspects, samples, Occasion(run.id, fabric, policy, seen.readings, now))
+    occasion = Occasion(run.id, fabric, policy, seen.readings, now, store.unsettled_until(fabric.source))
+    certificates = certify(verdicts, suspects, samples, occasion)
     evidence = Evidence(fabric, policy, seen.agents, verdicts, suspects, samples, seen.readings)
     store.put_verify(run.id, evidence)
     store.put_certificates(certificates)

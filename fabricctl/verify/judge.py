@@ -8,10 +8,10 @@ than the policy wants fails, however fast it was.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fabricctl.model.fabric import Fabric
-from fabricctl.model.names import PairId
+from fabricctl.model.names import PairId, PortId
 from fabricctl.model.policy import Limits, LossLimit
 from fabricctl.model.probe import AgentReport, Sample
 from fabricctl.model.stats import interval, upper_bound
@@ -23,6 +23,8 @@ from fabricctl.verify.topology import classify
 LOSS = "loss"
 """Name of the limit on loss, and of the probe that measures it."""
 
+SETTINGS = "settings"
+"""Name of the check that the ports on the way are set as the policy says."""
 PATH_MTU = "path_mtu"
 """Name of the check on the path MTU that the probes could use."""
 USED, WANTED = "path_mtu_bytes", "wanted_path_mtu_bytes"
@@ -39,12 +41,16 @@ class Bench:
         Those that were to run, by name.
     agents
         By node; why a node took no part.
+    deviations
+        By port: how its settings differ from the policy. A port that is not in it is as it should be, or is
+        not ours to set.
     """
 
     fabric: Fabric
     limits: Limits
     probes: Mapping[str, Probe]
     agents: Mapping[str, AgentReport]
+    deviations: Mapping[PortId, str] = field(default_factory=dict)
 
 
 def judge(pairs: Sequence[PairId], samples: Iterable[Sample], bench: Bench) -> tuple[Verdict, ...]:
@@ -75,7 +81,29 @@ def _verdict(pair: PairId, samples: Sequence[Sample], bench: Bench) -> Verdict:
     if bench.limits.loss and LOSS not in bench.probes:
         found.append(_loss_by_counters(pair, samples, bench.limits.loss))
     found += _path_mtu(pair, [sample for sample in samples if not sample.error])
+    found += _settings(pair, bench)
     return Verdict(pair, topology, (*absent, *found))
+
+
+def _settings(pair: PairId, bench: Bench) -> list[Finding]:
+    """Return a failure for each port at either end, or across its cable, that is not set as the policy says.
+
+    Such a pair may well pass its probes, for they load nothing; it must not be certified all the same.
+    """
+    near = (pair.source, pair.target)
+    ports = [port for end in near for port in (end, bench.fabric.peer(end)) if port in bench.deviations]
+    return [
+        Finding(
+            check=SETTINGS,
+            subject=str(pair),
+            outcome=Outcome.FAIL,
+            what=f"{port} is not set as the policy says: {bench.deviations[port]}",
+            measured="differ",
+            next_step='"fabricctl plan" shows all of it, "fabricctl apply" sets it',
+        )
+        for port in dict.fromkeys(ports)
+        if port is not None
+    ]
 
 
 def _absent(pair: PairId, agents: Mapping[str, AgentReport]) -> tuple[Finding, ...]:

@@ -111,6 +111,9 @@ def _weigh(pair: PairId, sent: int, missing: int, limit: LossLimit) -> tuple[Out
         return Outcome.UNKNOWN, "nothing was sent", "verify this pair again"
     if missing > limit.max_rate * sent:
         low, high = interval(missing, sent)
+        if missing == sent:
+            step = 'if small messages pass, it is an MTU on the way: "fabricctl plan" shows it'
+            return Outcome.FAIL, "not one full-size packet arrived", step
         step = f'"fabricctl explain {pair.source}:{pair.target}" names the suspect: cable, optics, PFC, queue'
         return Outcome.FAIL, f"rate {low:.2g} .. {high:.2g} at 95 %, limit {limit.max_rate:g}", step
     if bound > limit.bound_rate:

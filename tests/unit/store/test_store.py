@@ -388,3 +388,23 @@ def test_the_store_survives_a_killed_writer(path: Path) -> None:
     os.waitpid(child, 0)
     with Store.open(path) as store:
         assert [r.id for r in store.runs()] == [run.id]
+
+
+def test_certificates_of_an_inventory_end_together(path: Path) -> None:
+    with Store.open(path) as store:
+        lab, other = (store.begin(RunKind.VERIFY, "ops", name) for name in ("/lab.yml", "/other.yml"))
+        store.put_certificates([certificate(lab)])
+        assert store.end_certificates(other.inventory, "kim", "lab down", NOW) == 0
+        assert store.end_certificates(lab.inventory, "kim", "lab down", NOW) == 1
+        assert store.certificates(valid_at=NOW + 1) == ()
+
+
+def test_an_apply_that_waits_says_until_when(path: Path) -> None:
+    with Store.open(path) as store:
+        assert store.unsettled_until("/i.yml") is None
+        run = store.begin(RunKind.APPLY, "ops", "/i.yml")
+        store.put_record(run.id, "apply", {"state": "waiting for confirm", "deadline": NOW + 60})
+        assert store.unsettled_until("/i.yml") == NOW + 60
+        assert store.unsettled_until("/other.yml") is None
+        store.update_record(run.id, "apply", {"state": "done", "deadline": NOW + 60})
+        assert store.unsettled_until("/i.yml") is None

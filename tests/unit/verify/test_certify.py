@@ -265,3 +265,12 @@ def _four() -> Fabric:
     leaf = Device("leaf1", Role.SWITCH, "linux", Endpoint("h"), ())
     links = tuple(Link(PortId("leaf1", f"eth{n}"), port) for n, port in enumerate(ports, start=1))
     return Fabric((*nodes, leaf), links)
+
+
+def test_no_certificate_outlives_a_change_that_nobody_confirmed(star: Build, judged: Judged) -> None:
+    fabric = star(2)
+    verdicts = judged(expand(fabric, "all"), lambda _: PASS)
+    soon = replace(occasion(fabric), unsettled_until=NOW + 60)
+    assert {c.expires_at for c in certify(verdicts, (), (), soon)} == {NOW + 60}
+    later = replace(occasion(fabric), unsettled_until=NOW + 5000)
+    assert {c.expires_at for c in certify(verdicts, (), (), later)} == {NOW + 1000}

@@ -141,5 +141,5 @@ def test_senseless_requests_are_refused_before_anything_is_contacted(
 
 
 def test_second_verify_of_the_same_fabric_is_refused(nodes: Any) -> None:
-    with Store.open() as store, hold("verify /inventory.yml", "verify"), pytest.raises(BusyError):
+    with Store.open() as store, hold("/inventory.yml", "apply"), pytest.raises(BusyError):
         verify(nodes.fabric, POLICY, Request(), Means(nodes, store, patience=PATIENCE))

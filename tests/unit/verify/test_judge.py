@@ -224,3 +224,17 @@ def test_s32_the_wanted_path_mtu_passes_and_is_shown(bench: Callable[..., Bench]
     finding = only(judge([PAIR], [latency(), loss()], bench())).findings[-1]
     assert finding.what == "path MTU 4096, as the policy wants, in 2 samples"
     assert (finding.outcome, finding.measured, finding.samples) == (Outcome.PASS, "4096 B", 2)
+
+
+def test_a_port_that_is_not_set_as_meant_fails_its_pairs_however_good_they_are(star: Build) -> None:
+    fabric = star(2)
+    across = fabric.peer(PAIR.target)
+    assert across is not None
+    meant = Bench(fabric, LIMITS, probes("read_latency", "loss"), {})
+    assert only(judge([PAIR], [latency(), loss()], meant)).outcome is Outcome.PASS
+    for port in (PAIR.source, across):
+        bench = replace(meant, deviations={port: "pfc_priorities"})
+        verdict = only(judge([PAIR], [latency(), loss()], bench))
+        assert verdict.outcome is Outcome.FAIL
+        (finding,) = [f for f in verdict.findings if f.check == "settings"]
+        assert finding.what == f"{port} is not set as the policy says: pfc_priorities"
