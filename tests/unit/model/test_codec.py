@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabricctl.errors import WireError
+from fabricctl.model import settings
 from fabricctl.model.certificate import Certificate
 from fabricctl.model.codec import decode, encode
 from fabricctl.model.fabric import Device, Endpoint, Fabric, Link, LinkLayer, Port, Role
@@ -109,3 +110,16 @@ def test_what_does_not_fit_is_a_wire_error(kind: type[object], data: object) -> 
 def test_every_mapping_of_values_survives(values: dict[str, int | str | bool]) -> None:
     reading = PortReading(A, {key: Known(value) for key, value in values.items()})
     assert through_json(reading) == reading
+
+
+def test_a_tuple_of_fixed_length_keeps_its_types() -> None:
+    assert decode(tuple[int, str], [1, "a"]) == (1, "a")
+    with pytest.raises(WireError, match="stored data do not fit"):
+        decode(tuple[int, str], [1])
+
+
+def test_a_drivers_own_setting_comes_before_persistence() -> None:
+    assert settings.safe_rank("mlx5.cnp_dscp") < settings.safe_rank(settings.BOOT)
+    assert (
+        settings.safe_rank(settings.MTU) < settings.safe_rank(settings.PFC) < settings.safe_rank(settings.ECN)
+    )
