@@ -69,14 +69,12 @@ def test_a_node_that_dies_costs_its_own_pairs_only(applied: Any, tmp_path: Path,
     assert len(pairs) == 12, complaint
     of_node3 = [p for p in pairs if "node3/eth1" in (p["source"], p["target"])]
     others = [p for p in pairs if p not in of_node3]
-    # On a machine that starves its guests a latency may be too high; what counts is that it was judged.
-    assert {p["outcome"] for p in others} <= {"pass", "fail"}, others
+    assert {p["outcome"] for p in others} == {"pass"}, others
     cut_off = [p for p in of_node3 if p["outcome"] != "pass"]
     assert cut_off
     for pair in cut_off:
         assert (pair["outcome"], "node3" in json.dumps(pair["findings"])) == ("unknown", True), pair
-    failed = any(p["outcome"] == "fail" for p in others)
-    assert running.returncode == (1 if failed else 4), complaint
+    assert running.returncode == 4, complaint
 
 
 def test_a_killed_controller_leaves_no_agent_and_a_sound_store(applied: Any, tmp_path: Path) -> None:
