@@ -127,11 +127,11 @@ class Agent:
         return self._number
 
     def call_off(self) -> None:
-        """Make the request that runs end soon, with an error."""
+        """Make the request that runs end soon, with an error; NoAnswerError if the agent is gone."""
         try:
             self._process.send('{"op":"call_off"}')
         except FabricctlError as exc:
-            self._lose(exc)
+            raise self._lose(exc) from exc
 
     def receive(self, number: int, *, takes_s: float = 0.0) -> dict[str, Any]:
         """Return the reply to a request; replies to earlier ones are passed over.
@@ -151,6 +151,17 @@ class Agent:
                 raise self._lose(exc) from exc
             if reply.get("id") == number:
                 return self._result(reply)
+
+    def describe(self, *, takes_s: float = 0.0) -> str:
+        """Return what it would use on its port, ``1 RoCE v2 10.10.0.1``; so it also shows a sign of life.
+
+        Raises
+        ------
+        NoAnswerError
+            The port cannot be used, or nothing was said in time.
+        """
+        wanted = {"name": self.port.id.port, "rdma": self.port.rdma, "address": self.port.address}
+        return str(self.ask("port", takes_s=takes_s, port=wanted)["gid"])
 
     def _line(self, until: float) -> str:
         """Return the next line; an agent that is silent for half of the patience is asked for a sign of life.
@@ -218,8 +229,7 @@ def start(
     try:
         said = _welcome(device, hello)
         agent = Agent(device, port, process, said, patience)
-        wanted = {"name": port.id.port, "rdma": port.rdma, "address": port.address}
-        gid = agent.ask("port", takes_s=max(1.0, until - time.monotonic()), port=wanted)["gid"]
+        gid = agent.describe(takes_s=max(1.0, until - time.monotonic()))
     except BaseException:
         process.close()
         raise

@@ -11,6 +11,7 @@ from typing import Any
 from fabricctl.model.names import PairId
 from fabricctl.model.probe import Sample
 from fabricctl.model.reading import Entry, Known, Missing
+from fabricctl.plugin.judging import PEER_SAID_NO
 from fabricctl.verify.agents import GONE, Agent, NoAnswerError
 
 Parameters = Mapping[str, int | float | str]
@@ -40,10 +41,15 @@ class _Step:
         replies: dict[str, dict[str, Any]] = {}
         # The source ends first: if it fails, the target need not wait any longer.
         for role in sorted(asked):
-            if self.errors:
-                ends[role].call_off()
             with self._noted():
+                if self.errors:
+                    ends[role].call_off()
                 replies[role] = ends[role].receive(asked[role], takes_s=0.0 if self.errors else takes_s)
+        if any(error.kind == PEER_SAID_NO for error in self.errors):
+            # An end that is gone by now is the reason for the other one's error, though it had answered.
+            for agent in ends.values():
+                with self._noted():
+                    agent.describe()
         if self.errors:
             raise min(self.errors, key=_weight)
         return replies["source"], replies["target"]

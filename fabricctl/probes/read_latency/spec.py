@@ -10,9 +10,3 @@ MEASURES = (
 )
 SLOWEST_S = 0.1
 """Seconds that an operation may take on average before the probe is given up."""
-STARTUP_S = 10.0
-
-
-def deadline_s(samples: int, warmup: int) -> float:
-    """Return how long the probe may run, in seconds."""
-    return STARTUP_S + SLOWEST_S * (samples + warmup)

@@ -9,14 +9,8 @@ MEASURES = (
 )
 SLOWEST_S = 0.2
 """Seconds that a round trip may take on average before the probe is given up."""
-STARTUP_S = 10.0
 ALIGN_BYTES = 64
 """Messages start on cache lines of their own."""
-
-
-def deadline_s(samples: int, warmup: int) -> float:
-    """Return how long the probe may run, in seconds."""
-    return STARTUP_S + SLOWEST_S * (samples + warmup)
 
 
 def inbound_offset(message_bytes: int) -> int:

@@ -283,3 +283,33 @@ def test_peer_without_queue_pair_is_a_peer_error_and_the_agents_go_on(nodes: Any
     assert failed.error_kind == "peer"
     assert "no answer from the peer" in failed.error
     assert well.error == ""
+
+
+@pytest.mark.parametrize("end", ["freeze", "kill"])
+@pytest.mark.parametrize("probe", ["read_latency", "write_latency"])
+def test_peer_error_is_no_failure_of_the_link_if_the_far_node_is_gone(
+    nodes: Any, probe: str, end: str
+) -> None:
+    # The far end of a one-sided probe has answered long before: only the near end sees it go.
+    pair = PairId(PortId("node1", "eth1"), PortId("node2", "eth1"))
+    with Fleet(nodes.fabric, _ports(nodes), nodes, PATIENCE) as fleet:
+        node1, node2 = fleet._agents[pair.source], fleet._agents[pair.target]  # noqa: SLF001  to cut between two steps
+        ask = node1.send
+
+        def cut(op: str, **fields: Any) -> int:
+            if op == "run":
+                until = time.monotonic() + 5
+                while node2._process._lines.empty() and time.monotonic() < until:  # noqa: SLF001
+                    time.sleep(0.01)
+                if end == "freeze":
+                    nodes.freeze("node2")
+                else:
+                    nodes.agent("node2").kill()
+                for path in (nodes.folder / "wire").glob("qp-*"):
+                    path.unlink()
+            return ask(op, **fields)
+
+        node1.send = cut
+        (failed,) = fleet.run_round(Round(1, (pair,)), _probes(probe), POLICY)
+    assert failed.error_kind == "gone"
+    assert failed.error.startswith("node2 did not answer for" if end == "freeze" else "node2 is gone")
