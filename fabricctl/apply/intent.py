@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from fabricctl.model.fabric import Device, Fabric, LinkLayer, Port, Role
 from fabricctl.model.intent import PortIntent
@@ -62,7 +63,23 @@ def _intent(fabric: Fabric, policy: Policy, device: Device, port: Port, classes:
         ecn=policy.ecn_for(speed) if ethernet and is_switch else None,
         roce_tos=classes.roce_tos if ethernet else None,
         cable_length_m=link.cable_length_m if link else 0.0,
+        **(_of_a_nic(policy) if ethernet and not is_switch else {}),
     )
+
+
+def _of_a_nic(policy: Policy) -> dict[str, Any]:
+    """Return what only NICs have: notifications are theirs, and so are their receive buffers."""
+    return {
+        # Pause of the whole link would stop the classes that PFC leaves alone.
+        "pause": False if policy.pfc_priorities else None,
+        "cnp_dscp": policy.cnp.dscp if policy.cnp else None,
+        "cnp_priority": policy.cnp.priority if policy.cnp else None,
+        "lossless_priority": policy.lossless.priority if policy.lossless else None,
+        "dcqcn": policy.dcqcn if policy.lossless else None,
+        "parameters": policy.nic_parameters,
+        "priority_buffer": policy.nic_priority_buffer,
+        "buffer_size_bytes": policy.nic_buffer_bytes,
+    }
 
 
 def _speed_gbps(fabric: Fabric, port: Port) -> int:

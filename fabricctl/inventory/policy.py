@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,16 @@ from fabricctl.plugin import finder
 ABOVE_PERCENTILE = 3
 """A percentile counts only if at least so many of the samples lie above it."""
 
-_ETHERNET_ONLY = ("lossless", "cnp", "pfc_priorities", "ecn", "class_weights")
+_ETHERNET_ONLY = (
+    "lossless",
+    "cnp",
+    "pfc_priorities",
+    "ecn",
+    "class_weights",
+    "dcqcn",
+    "nic_parameters",
+    "nic_buffers",
+)
 
 
 def read_policy(path: Path) -> Policy:
@@ -84,6 +93,8 @@ def _contradictions(given: PolicyFile) -> Iterator[Complaint]:
     yield from _layer(given)
     yield from _classes(given)
     yield from _weights(given)
+    yield from _congestion(given)
+    yield from _parameters(given.nic_parameters)
     yield from _limits(given.limits)
 
 
@@ -112,6 +123,33 @@ def _classes(given: PolicyFile) -> Iterator[Complaint]:
         yield Complaint(
             ("ecn",), "there is no lossless class whose queue could mark", "add lossless, or ecn: off"
         )
+
+
+def _congestion(given: PolicyFile) -> Iterator[Complaint]:
+    if not given.dcqcn:
+        return
+    if given.lossless is None:
+        yield Complaint(("dcqcn",), "there is no lossless class to slow down", "add lossless, or dcqcn: off")
+    if given.cnp is None:
+        yield Complaint(("dcqcn",), "its notifications have no class", "add cnp, or dcqcn: off")
+
+
+def _parameters(given: Mapping[str, Mapping[str, int]]) -> Iterator[Complaint]:
+    drivers = finder.names("NIC driver")
+    for name, values in given.items():
+        if name not in drivers:
+            yield Complaint(
+                ("nic_parameters", name), "there is no such NIC driver", suggestion(name, drivers)
+            )
+            continue
+        known = finder.nic_driver(name).parameters
+        for key, value in values.items():
+            path = ("nic_parameters", name, key)
+            if key not in known:
+                yield Complaint(path, f"{name} has no such parameter", suggestion(key, tuple(known)))
+            elif not known[key].lowest <= value <= known[key].highest:
+                span = f"{known[key].lowest} to {known[key].highest}"
+                yield Complaint(path, f"must be {span} ({known[key].meaning}), not {value}")
 
 
 def _weights(given: PolicyFile) -> Iterator[Complaint]:
@@ -174,6 +212,10 @@ def _policy(given: PolicyFile, path: Path) -> Policy:
         unsupported=given.unsupported,
         source=str(path.resolve()),
         dscp_map=given.dscp_map,
+        dcqcn=bool(given.ecn and given.cnp) if given.dcqcn is None else given.dcqcn,
+        nic_parameters=given.nic_parameters,
+        nic_priority_buffer=given.nic_buffers.by_priority if given.nic_buffers else (),
+        nic_buffer_bytes=given.nic_buffers.sizes if given.nic_buffers else (),
     )
 
 

@@ -162,6 +162,36 @@ class GateFile(Strict):
     pairs: Literal["all", "ports"] = "all"
 
 
+def _eight(values: Mapping[int, int]) -> tuple[int, ...]:
+    return tuple(values.get(number, 0) for number in range(8))
+
+
+class BuffersFile(Strict):
+    """``nic_buffers``: receive buffers of NICs; what is not named is buffer 0, or has no room."""
+
+    priority: dict[Priority, Priority]
+    bytes: dict[Priority, Annotated[int, BeforeValidator(size_bytes), Field(ge=1)]]
+
+    @model_validator(mode="after")
+    def _roomy(self) -> Self:
+        for priority, buffer in enumerate(self.by_priority):
+            if buffer not in self.bytes:
+                raise ValueError(
+                    f"priority {priority} is sent to buffer {buffer}, which has no size in bytes"
+                )
+        return self
+
+    @property
+    def by_priority(self) -> tuple[int, ...]:
+        """The buffer of each priority."""
+        return _eight(self.priority)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The size of each buffer, in bytes."""
+        return _eight(self.bytes)
+
+
 class PolicyFile(Strict):
     """A policy file."""
 
@@ -174,6 +204,9 @@ class PolicyFile(Strict):
     ecn: Annotated[dict[SpeedKey, EcnFile] | None, BeforeValidator(_off)] = None
     class_weights: dict[Priority, Percent] = Field(default_factory=dict)
     dscp_map: DscpMap = DscpMap.ZERO
+    dcqcn: bool | None = None
+    nic_parameters: dict[Text, dict[Text, Int]] = Field(default_factory=dict)
+    nic_buffers: BuffersFile | None = None
     unsupported: Literal[Stance.REFUSE, Stance.WARN] = Stance.WARN
     limits: LimitsFile
     gate: GateFile = GateFile()

@@ -32,7 +32,7 @@ def encode(value: object) -> Any:
         case Known():
             return {"known": encode(value.value)}
         case Missing():
-            return {"missing": value.reason}
+            return {"missing": value.reason} | ({"impossible": True} if value.impossible else {})
         case Mapping():
             return {str(encode(k)): encode(v) for k, v in value.items()}
         case tuple() | list():
@@ -79,7 +79,7 @@ def _decode_plain(kind: Any, data: Any) -> Any:
     if kind is Known:
         return Known(_decode_value(data["known"]))
     if kind is Missing:
-        return Missing(data["missing"])
+        return Missing(data["missing"], data.get("impossible", False))
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return kind(data)
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):

@@ -29,12 +29,24 @@ PARTNER = "link_partner"
 LINK_DOWNS = "link_down_count"
 """int: how often carrier was lost since boot."""
 
+PLANE = "control_plane"
+"""str: what sets this port on this host: ``MLNX_OFED``, ``inbox driver``, ``niccli``, ..."""
+FUNCTIONS = "functions"
+"""tuple of str: the physical functions that carry the port and take its settings: itself, a bond's members,
+a virtual function's parent."""
+PENDING = "pending_reset"
+"""tuple of str ``setting: what to do``: settings whose value was stored and holds only after a reset."""
+NETWORK_MANAGER = "network_manager"
+"""str: who brings the port up at boot: ``NetworkManager``, ``netplan``, ``systemd-networkd``, ``ifupdown`` or
+``none``."""
+
 BOOT_ID = "boot_id"
 """str (device): changes with every boot."""
 KERNEL = "kernel"
 """str (device): kernel release."""
 RIVALS = "rivals"
-"""tuple of str (device): units or agents that set the same things (``lldpad.service``)."""
+"""tuple of str (device, port): who sets the same things, as the unit or the flag that stops it
+(``lldpad.service``, ``firmware DCBX, willing: dcb dcbx set dev eth1 host ieee``)."""
 
 FINGERPRINT: tuple[str, ...] = (
     DRIVER,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from fabricctl.model.fabric import LinkLayer, Role
 from fabricctl.model.names import PortId
@@ -33,6 +34,18 @@ class PortIntent:
         Type of service of RoCE traffic, DSCP << 2 | 2 (ECT(0)) when ECN is on; None on InfiniBand.
     cable_length_m
         Length of the cable in this port; 0 if the inventory does not say.
+    pause
+        802.3x pause of the whole link; None is not ours to set.
+    cnp_dscp, cnp_priority
+        Class of the congestion notifications that a NIC sends; None without one.
+    lossless_priority
+        Priority that RDMA rides; None without a lossless class.
+    dcqcn
+        Whether a NIC takes part in DCQCN on the lossless priority; None is not ours to set.
+    parameters
+        By driver and name: what the policy gives NICs of that vendor beyond the common settings.
+    priority_buffer, buffer_size_bytes
+        8 entries each as in ``model/settings.py``; empty leaves the NIC's receive buffers to its driver.
     """
 
     port: PortId
@@ -50,3 +63,11 @@ class PortIntent:
     ecn: EcnProfile | None
     roce_tos: int | None
     cable_length_m: float
+    pause: bool | None = None
+    cnp_dscp: int | None = None
+    cnp_priority: int | None = None
+    lossless_priority: int | None = None
+    dcqcn: bool | None = None
+    parameters: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    priority_buffer: tuple[int, ...] = ()
+    buffer_size_bytes: tuple[int, ...] = ()

@@ -47,6 +47,15 @@ class Unsupported:
 
 
 @dataclass(frozen=True, slots=True)
+class Pending:
+    """A setting that was stored as meant and does not hold yet; `why` says what must happen first."""
+
+    port: PortId
+    setting: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class DevicePlan:
     """All steps on one device in the safe order, with the complete wanted settings of its ports."""
 
@@ -66,11 +75,17 @@ class Plan:
         Only devices with steps.
     unread
         By device: one line that says why it could not be read. Nothing is pushed there.
+    pending
+        What is stored as meant but waits for a reset. It is neither a step nor done.
+    rivals
+        By port: who else sets the same things. Nothing is pushed there.
     """
 
     devices: tuple[DevicePlan, ...]
     unsupported: tuple[Unsupported, ...] = ()
     unread: Mapping[str, str] = field(default_factory=dict)
+    pending: tuple[Pending, ...] = ()
+    rivals: Mapping[PortId, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def steps(self) -> tuple[Step, ...]:

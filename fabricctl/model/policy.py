@@ -177,6 +177,13 @@ class Policy:
         Path of the file.
     dscp_map
         The priorities of all other DSCPs.
+    dcqcn
+        Whether NICs take part in DCQCN on the lossless priority; it follows from `ecn` and `cnp` unless said.
+    nic_parameters
+        By NIC driver and name: values for NICs of that vendor alone (``mlx5``, ``rp_ai_rate``).
+    nic_priority_buffer, nic_buffer_bytes
+        Receive buffer of each of 8 priorities, size of each of 8 buffers in bytes; empty leaves both to the
+        NIC's driver.
     """
 
     name: str
@@ -192,6 +199,10 @@ class Policy:
     unsupported: Stance = Stance.WARN
     source: str = ""
     dscp_map: DscpMap = DscpMap.ZERO
+    dcqcn: bool = False
+    nic_parameters: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    nic_priority_buffer: tuple[int, ...] = ()
+    nic_buffer_bytes: tuple[int, ...] = ()
 
     def ecn_for(self, speed_gbps: int) -> EcnProfile | None:
         """Return the marking profile of a port of that speed, None where none is meant."""

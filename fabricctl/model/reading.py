@@ -20,9 +20,17 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """No value, and why: "no such file", "not supported by the driver", "unparsable: ..."."""
+    """No value, and why: "no such file", "not supported by the driver", "unparsable: ...".
+
+    Parameters
+    ----------
+    impossible
+        The port cannot have the setting as it is now (its control plane, firmware or driver lacks it), so
+        there is no use in trying to set it.
+    """
 
     reason: str
+    impossible: bool = False
 
 
 Entry = Known | Missing

@@ -51,6 +51,15 @@ Answers = Mapping[str, Answer]
 """By the query's key; a query without an answer is absent."""
 
 
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A value that a policy may give NICs of one vendor: what it means (with its unit), and its range."""
+
+    meaning: str
+    lowest: int
+    highest: int
+
+
 class Driver(Protocol):
     """Reads and writes the ports of one kind of NIC or switch; pure: text in, values out.
 
@@ -71,6 +80,11 @@ class Driver(Protocol):
     @property
     def unsupported(self) -> Mapping[str, str]:
         """By setting: why a device of this kind cannot have it. Declared, so that a plan can say it."""
+        ...
+
+    @property
+    def parameters(self) -> Mapping[str, Parameter]:
+        """By name: what a policy's ``nic_parameters`` may give this driver, as setting ``driver.name``."""
         ...
 
     def queries(self, ports: Sequence[Port]) -> tuple[Query, ...]:

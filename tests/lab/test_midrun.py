@@ -69,7 +69,7 @@ def test_a_node_that_dies_costs_its_own_pairs_only(applied: Any, tmp_path: Path,
     assert len(pairs) == 12, complaint
     of_node3 = [p for p in pairs if "node3/eth1" in (p["source"], p["target"])]
     others = [p for p in pairs if p not in of_node3]
-    assert {p["outcome"] for p in others} == {"pass"}, others
+    assert [p for p in others if p["outcome"] != "pass"] == []
     cut_off = [p for p in of_node3 if p["outcome"] != "pass"]
     assert cut_off
     for pair in cut_off:
