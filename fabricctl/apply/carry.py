@@ -16,7 +16,7 @@ from fabricctl.errors import BusyError
 from fabricctl.model import settings
 from fabricctl.model.fabric import Fabric
 from fabricctl.model.names import PortId
-from fabricctl.model.plan import Plan
+from fabricctl.model.plan import Pending, Plan
 from fabricctl.model.run import Run
 from fabricctl.model.verdict import Outcome
 
@@ -47,6 +47,8 @@ class Result:
         What else the reader should know, a line each.
     readings
         The last reading of each device.
+    pending
+        What is stored as intended and does not hold before a reset; it is not among `proven`.
     """
 
     run: Run | None
@@ -60,6 +62,7 @@ class Result:
     deadline: float | None = None
     notes: tuple[str, ...] = ()
     readings: Readings = field(default_factory=dict)
+    pending: tuple[Pending, ...] = ()
 
     @property
     def outcome(self) -> Outcome:
@@ -152,13 +155,14 @@ def conclude(run: Run, rollout: Rollout) -> Result:
         run=run,
         state=state,
         plan=change.plan,
-        proven=sum(sizes.values()) - unread - wrong,
+        proven=sum(sizes.values()) - unread - wrong - len(left.pending),
         total=sum(sizes.values()),
         tasks=tasks,
         failed=dict(rollout.failed),
         held=dict(rollout.held),
         deadline=rollout.deadline if waits else None,
         readings=readings,
+        pending=left.pending,
     )
 
 

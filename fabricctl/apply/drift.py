@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from fabricctl import readback
 from fabricctl.apply.carry import clock, waiting
 from fabricctl.apply.flow import select
-from fabricctl.apply.plan import compare
+from fabricctl.apply.plan import compare, rivals_of
 from fabricctl.apply.record import Applied, in_force
 from fabricctl.apply.rollout import Tools
 from fabricctl.apply.show import deviation
 from fabricctl.errors import UsageError
 from fabricctl.model.fabric import Fabric
 from fabricctl.model.names import PortId
+from fabricctl.model.plan import Pending
 from fabricctl.model.reading import Entry, Value
 
 
@@ -47,12 +48,18 @@ class Drift:
         By device: why it could not be read.
     never
         Ports of the inventory that no apply in force has proved.
+    pending
+        What is stored as it was applied and waits for a reset.
+    rivals
+        By port that differs: who else sets the same things.
     """
 
     checked: int
     differences: tuple[Difference, ...]
     unread: dict[str, str]
     never: tuple[PortId, ...]
+    pending: tuple[Pending, ...] = ()
+    rivals: Mapping[PortId, tuple[str, ...]] = field(default_factory=dict)
 
 
 def drift(fabric: Fabric, history: Iterable[Applied], limit: Sequence[str], tools: Tools) -> Drift:
@@ -89,6 +96,12 @@ def drift(fabric: Fabric, history: Iterable[Applied], limit: Sequence[str], tool
         ),
         unread=dict(found.unread),
         never=tuple(port for port in ports if port not in known),
+        pending=found.pending,
+        rivals={
+            port: rivals
+            for port in dict.fromkeys(step.port for step in found.steps)
+            if (rivals := rivals_of(readings[port.device], port))
+        },
     )
 
 

@@ -69,8 +69,7 @@ def prepare(fabric: Fabric, policy: Policy, limit: Sequence[str], tools: Tools) 
     readings = tools.read(devices)
     drivers = {device.name: readback.driver_of(device) for device in devices}
     meant = intents(fabric, policy)
-    names = tuple(device.name for device in devices)
-    targets = wanted_settings(fabric, meant, names, drivers)
+    targets = wanted_settings(fabric, meant, readings, drivers)
     return Prepared(make_plan(fabric, meant, readings, drivers), targets, readings, drivers)
 
 
@@ -169,5 +168,6 @@ def _nothing_to_do(fabric: Fabric, prepared: Prepared, store: RecordStore) -> Re
         keep(store, Applied(run, ApplyRecord(State.DONE, prepared.plan, read, proven=tuple(read))), new=True)
         store.finish(run, Outcome.PASS, "nothing to change: the intent is recorded")
     total = sum(len(values) for values in prepared.targets.values())
-    proven = sum(len(values) for values in read.values())
-    return Result(run, State.DONE, prepared.plan, proven=proven, total=total)
+    pending = prepared.plan.pending
+    proven = sum(len(values) for values in read.values()) - len(pending)
+    return Result(run, State.DONE, prepared.plan, proven=proven, total=total, pending=pending)

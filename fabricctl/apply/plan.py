@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from fabricctl.apply.render import digest, render_port
-from fabricctl.model import settings
+from fabricctl.model import facts, settings
 from fabricctl.model.fabric import Device, Fabric, Port
 from fabricctl.model.intent import PortIntent
 from fabricctl.model.names import PortId
-from fabricctl.model.plan import DevicePlan, Disruption, Plan, Step, Unsupported
+from fabricctl.model.plan import DevicePlan, Disruption, Pending, Plan, Step, Unsupported
 from fabricctl.model.reading import DeviceReading, Entry, Known, Missing, PortReading, Value
 from fabricctl.plugin.protocols import Driver
 
@@ -34,26 +34,35 @@ def make_plan(
     drivers
         By device.
     """
-    targets = wanted_settings(fabric, intents, tuple(readings), drivers)
+    targets = wanted_settings(fabric, intents, readings, drivers)
     plan = compare(fabric, targets, readings, drivers)
-    return replace(plan, unsupported=_unsupported(fabric, intents, readings, drivers))
+    rivals = {port: found for port in targets if (found := rivals_of(readings[port.device], port))}
+    return replace(
+        plan,
+        unsupported=_unsupported(fabric, intents, readings, drivers),
+        rivals=rivals if plan.steps else {},
+    )
 
 
 def wanted_settings(
     fabric: Fabric,
     intents: Mapping[PortId, PortIntent],
-    devices: tuple[str, ...],
+    readings: Mapping[str, DeviceReading],
     drivers: Mapping[str, Driver],
 ) -> dict[PortId, dict[str, Value]]:
-    """Return what the ports of `devices` are to hold, ``boot`` included, without what they cannot have."""
+    """Return what the ports of the devices are to hold, ``boot`` included, without what they cannot have.
+
+    A device cannot have what its driver declares, and a port not what its reading says is impossible.
+    """
     targets = {}
-    for name in devices:
+    for name, reading in readings.items():
         device, driver = fabric.device(name), drivers[name]
         for port in device.ports:
             intent = intents.get(port.id)
             if intent is None:
                 continue
-            wanted = {k: v for k, v in driver.wanted(intent).items() if k not in driver.unsupported}
+            lacking = _lacking(driver, reading, port.id)
+            wanted = {k: v for k, v in driver.wanted(intent).items() if k not in lacking}
             if wanted and settings.BOOT not in driver.unsupported:
                 wanted[settings.BOOT] = digest(boot_script(device, port, wanted))
             targets[port.id] = wanted
@@ -74,6 +83,7 @@ def compare(
     """Return the steps from the readings to the targets, for every device that was read."""
     plans = []
     unread = {}
+    pending: list[Pending] = []
     for name, reading in readings.items():
         device = fabric.device(name)
         wanted = {p.id: targets[p.id] for p in device.ports if p.id in targets}
@@ -85,7 +95,14 @@ def compare(
         )
         if steps:
             plans.append(DevicePlan(name, device.driver, steps, wanted))
-    return Plan(tuple(plans), unread=unread)
+        changing = {(step.port, step.setting) for step in steps}
+        pending += [
+            Pending(port, setting, why)
+            for port in wanted
+            for setting, why in _stored(reading, port).items()
+            if setting in wanted[port] and (port, setting) not in changing
+        ]
+    return Plan(tuple(plans), unread=unread, pending=tuple(pending))
 
 
 def deviations(
@@ -94,13 +111,16 @@ def deviations(
     readings: Mapping[str, DeviceReading],
     drivers: Mapping[str, Driver],
 ) -> dict[PortId, str]:
-    """Return by port, as one line, which settings are not as intended now; ``boot`` is left out."""
+    """Return by port, as one line, which settings are not as intended now; those of a reboot are left out."""
     ours = {name: reading for name, reading in readings.items() if name in drivers}
-    targets = wanted_settings(fabric, intents, tuple(ours), drivers)
+    targets = wanted_settings(fabric, intents, ours, drivers)
     found: dict[PortId, list[str]] = {}
-    for step in compare(fabric, targets, ours, drivers).steps:
-        if step.setting != settings.BOOT:
+    plan = compare(fabric, targets, ours, drivers)
+    for step in plan.steps:
+        if step.setting not in settings.KEPT:
             found.setdefault(step.port, []).append(step.setting)
+    for item in plan.pending:
+        found.setdefault(item.port, []).append(f"{item.setting} (stored: {item.why})")
     return {port: ", ".join(names) for port, names in found.items()}
 
 
@@ -119,6 +139,38 @@ def entry_of(reading: DeviceReading | None, port: PortId, setting: str) -> Entry
         return Missing(reading.error)
     found = reading.ports.get(port)
     return Missing("the port was not read") if found is None else _entry(found, setting)
+
+
+def rivals_of(reading: DeviceReading, port: PortId) -> tuple[str, ...]:
+    """Return who else sets the same things on the port's device, or on the port itself."""
+    return (*_words(reading.facts, facts.RIVALS), *_words(_facts(reading, port), facts.RIVALS))
+
+
+def _stored(reading: DeviceReading, port: PortId) -> dict[str, str]:
+    """Return by setting what must happen before its value holds."""
+    pairs = (said.partition(": ") for said in _words(_facts(reading, port), facts.PENDING))
+    return {setting: why for setting, _, why in pairs}
+
+
+def _facts(reading: DeviceReading, port: PortId) -> Mapping[str, Entry]:
+    found = reading.ports.get(port)
+    return {} if found is None else found.facts
+
+
+def _words(found: Mapping[str, Entry], name: str) -> tuple[str, ...]:
+    match found.get(name):
+        case Known(tuple(words)):
+            return tuple(str(word) for word in words)
+        case _:
+            return ()
+
+
+def _lacking(driver: Driver, reading: DeviceReading, port: PortId) -> dict[str, str]:
+    """Return by setting why the port cannot have it: declared for its kind, or read of this very one."""
+    found = reading.ports.get(port)
+    read = {} if found is None else found.settings
+    here = {k: e.reason for k, e in read.items() if isinstance(e, Missing) and e.impossible}
+    return {**here, **driver.unsupported}
 
 
 def _entry(reading: PortReading, setting: str) -> Entry:
@@ -149,10 +201,11 @@ def _unsupported(
             if port.id not in intents:
                 continue
             wanted = driver.wanted(intents[port.id])
-            for setting in sorted(set(wanted) & set(driver.unsupported)):
+            lacking = _lacking(driver, reading, port.id)
+            for setting in sorted(set(wanted) & set(lacking)):
                 value = wanted[setting]
                 # What a device cannot have is off there: meaning it to be off is no conflict.
                 off = value is False or value == ()
                 if not off and entry_of(reading, port.id, setting) != Known(value):
-                    found.append(Unsupported(port.id, setting, value, driver.unsupported[setting]))
+                    found.append(Unsupported(port.id, setting, value, lacking[setting]))
     return tuple(found)

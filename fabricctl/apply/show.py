@@ -8,7 +8,7 @@ from itertools import groupby
 from fabricctl.apply.render import NOT_KEPT
 from fabricctl.model import settings
 from fabricctl.model.names import PortId
-from fabricctl.model.plan import Disruption, Plan, Step
+from fabricctl.model.plan import Disruption, Pending, Plan, Step
 from fabricctl.model.reading import Entry, Known, Missing, Value
 
 _PORTS_SHOWN = 6
@@ -39,20 +39,39 @@ def plan_lines(plan: Plan) -> Iterator[str]:
         yield from (f"    {line}" for line in shown)
     for reason, ports in _unsupported(plan).items():
         yield f"not supported on {_names(ports)}: {reason}"
+    yield from (pending_line(item) for item in plan.pending)
+    for rival, ports in _rivals(plan).items():
+        yield f"left alone, another sets the same on {_names(ports)}: {rival}"
     for device, why in plan.unread.items():
         yield f"could not be read: {device}: {why}"
     yield summary(plan)
 
 
+def pending_line(item: Pending) -> str:
+    """Return ``node1/eth1 dcqcn: stored, does not hold yet: reset the firmware``."""
+    return f"{item.port} {item.setting}: stored, does not hold yet: {item.why}"
+
+
 def summary(plan: Plan) -> str:
     """Return how much a plan would change and how much of it disrupts, as one line."""
+    waiting = (
+        f"{_count(len(plan.pending), 'setting')} stored and pending until a reset" if plan.pending else ""
+    )
     if not plan.steps and not plan.unread:
-        return "nothing to do: every setting is as intended"
+        return (
+            f"nothing to do but to wait: {waiting}"
+            if waiting
+            else "nothing to do: every setting is as intended"
+        )
     devices = len(plan.devices)
     text = f"{_count(len(plan.steps), 'setting')} to change on {_count(devices, 'device')}"
     disrupting = sorted({s.disruption.value for s in plan.steps if s.disruption is not Disruption.NONE})
     if disrupting:
         text += f"; disrupts: {', '.join(disrupting)}"
+    if waiting:
+        text += f"; {waiting}"
+    if plan.rivals:
+        text += f"; {_count(len(plan.rivals), 'port')} left alone"
     if plan.unread:
         text += f"; {_count(len(plan.unread), 'device')} could not be read"
     return text
@@ -153,6 +172,14 @@ def _by_port(plan: Plan) -> dict[PortId, list[Step]]:
     found: dict[PortId, list[Step]] = {}
     for step in plan.steps:
         found.setdefault(step.port, []).append(step)
+    return found
+
+
+def _rivals(plan: Plan) -> dict[str, list[PortId]]:
+    found: dict[str, list[PortId]] = {}
+    for port, rivals in plan.rivals.items():
+        for rival in rivals:
+            found.setdefault(rival, []).append(port)
     return found
 
 

@@ -10,7 +10,7 @@ import click
 
 from fabricctl.apply.carry import Result, clock
 from fabricctl.apply.record import State
-from fabricctl.apply.show import plan_lines
+from fabricctl.apply.show import pending_line, plan_lines
 from fabricctl.cli.common import emit_json, tell
 from fabricctl.cli.exits import Exit, exit_for
 from fabricctl.errors import UsageError
@@ -60,6 +60,8 @@ def finish(result: Result | None, started: float, *, as_json: bool, simulated: s
         for line in _lines(result, seconds, simulated):
             click.echo(line)
     code = exit_for([result.outcome])
+    if code is Exit.PASS and result.pending:
+        code = Exit.PENDING
     if code is not Exit.PASS:
         raise SystemExit(code)
 
@@ -68,6 +70,7 @@ def _lines(result: Result, seconds: float, simulated: str) -> list[str]:
     lines = [f"{port}: failed: {why}" for port, why in result.failed.items()]
     lines += [f"{port}: {why}" for port, why in result.held.items()]
     lines += [f"{device}: not changed: {why}" for device, why in result.plan.unread.items()]
+    lines += [pending_line(item) for item in result.pending]
     lines += list(result.notes)
     if result.state is State.WAITING:
         until = clock(result.deadline)
@@ -93,7 +96,8 @@ def _summary(result: Result, seconds: float) -> str:
 def _proof(result: Result) -> str:
     as_what = "as before" if result.state is State.REVERTED else "as intended"
     left = f", {len(result.plan.unread)} devices not read" if result.plan.unread else ""
-    return f"read back: {result.proven} of {result.total} settings {as_what}{left}"
+    waiting = f", {len(result.pending)} stored and pending until a reset" if result.pending else ""
+    return f"read back: {result.proven} of {result.total} settings {as_what}{waiting}{left}"
 
 
 def _facts(result: Result, seconds: float, simulated: str) -> dict[str, object]:
@@ -104,6 +108,7 @@ def _facts(result: Result, seconds: float, simulated: str) -> dict[str, object]:
         "plan": result.plan,
         "read_back": {"as_intended": result.proven, "settings": result.total},
         "tasks": result.tasks,
+        "pending": result.pending,
         "failed": result.failed,
         "not_attempted": result.held,
         "reverts_at": result.deadline,

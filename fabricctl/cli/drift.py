@@ -55,7 +55,7 @@ def command(
         emit_json(found)
     else:
         _print(found)
-    if found.differences:
+    if found.differences or found.pending:
         raise SystemExit(Exit.PENDING)
     if found.unread:
         raise SystemExit(Exit.UNKNOWN)
@@ -63,9 +63,14 @@ def command(
 
 def _print(found: Drift) -> None:
     from fabricctl.apply.drift import line  # noqa: PLC0415
+    from fabricctl.apply.show import pending_line  # noqa: PLC0415
 
     for item in found.differences:
         click.echo(line(item))
+    for port, rivals in found.rivals.items():
+        click.echo(f"{port}: another sets the same: {', '.join(rivals)}")
+    for waiting in found.pending:
+        click.echo(pending_line(waiting))
     for device, why in found.unread.items():
         click.echo(f"{device}: could not be read: {why}")
     if found.never:
@@ -73,6 +78,8 @@ def _print(found: Drift) -> None:
         click.echo(f"not compared, as no apply has proved it: {found.never[0]}{more}")
     differ = len(found.differences)
     verdict = f"drift: {differ} of {found.checked} settings differ" if differ else "no drift"
+    if found.pending:
+        verdict += f"; {len(found.pending)} settings stored and pending until a reset"
     if found.unread:
         verdict += f"; {len(found.unread)} devices could not be read"
     click.echo(f"{verdict} ({found.checked} settings compared)" if not differ else verdict)

@@ -36,7 +36,7 @@ def command(
       fabricctl plan --policy stricter.yml --json
 
     \b
-    Exit codes: 0 nothing to do, 3 changes are pending, 4 a device could not be read.
+    Exit codes: 0 nothing to do, 3 changes are pending or wait for a reset, 4 a device could not be read.
     """
     from fabricctl.apply.flow import prepare  # noqa: PLC0415  jinja2 and paramiko load slowly
     from fabricctl.apply.plan import refusal  # noqa: PLC0415
@@ -59,5 +59,5 @@ def command(
         )
     if plan.unread:
         raise SystemExit(Exit.UNKNOWN)
-    if plan.steps:
+    if plan.steps or plan.pending:
         raise SystemExit(Exit.PENDING)

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from fabricctl.drivers import functions
 from fabricctl.drivers.answers import Unread, eight, entries, entry, parsed, whole_number
 from fabricctl.model import settings
 from fabricctl.model.fabric import Port
@@ -24,25 +25,26 @@ _FAILED = re.compile(r"Command failed \S*:(\d{1,6})")
 
 _BATCH = """\
 for words; do
-    echo "${words%% *} show dev ${words#* }"
+    for name in $(functions_of "${words#* }"); do
+        echo "${words%% *} show dev $name"
+    done
 done | dcb -j -s -f -b -
 """
 
 
 def queries(ports: Sequence[Port]) -> tuple[Query, ...]:
-    """Ask for all DCB objects that we set, of all ports, with one program."""
-    return (
-        Query(_KEY, ("sh", "-c", _BATCH, "sh", *(f"{what} {port.id.port}" for port, what in _asked(ports)))),
-    )
+    """Ask for all DCB objects that we set, of all ports' physical functions, with one program."""
+    words = (f"{what} {port.id.port}" for port in ports for what in _OBJECTS)
+    return (Query(_KEY, ("sh", "-c", f"{functions.SHELL}{_BATCH}", "sh", *words)),)
 
 
 def split(ports: Sequence[Port], answers: Answers) -> Answers:
-    """Return one answer for each port and object, by keys ``dcb pfc eth1``.
+    """Return one answer for each physical function and object, by keys ``dcb pfc eth1``.
 
     ``dcb`` numbers the lines that failed and prints nothing for them; what it printed belongs, in order, to
     the others. If that does not add up, there is no answer at all.
     """
-    keys = [f"dcb {what} {port.id.port}" for port, what in _asked(ports)]
+    keys = [f"dcb {what} {name}" for what, name in _asked(ports, answers)]
     whole = answers.get(_KEY)
     if whole is None:
         return {}
@@ -61,8 +63,15 @@ def split(ports: Sequence[Port], answers: Answers) -> Answers:
     }
 
 
-def _asked(ports: Sequence[Port]) -> Iterator[tuple[Port, str]]:
-    return ((port, what) for port in ports for what in _OBJECTS)
+def _asked(ports: Sequence[Port], answers: Answers) -> Iterator[tuple[str, str]]:
+    """Yield object and function in the order in which the query asks."""
+    for port in ports:
+        try:
+            names = functions.of(port.id.port, answers)
+        except Unread:
+            names = ()
+        for what in _OBJECTS:
+            yield from ((what, name) for name in names)
 
 
 def _documents(printed: str) -> list[str]:

@@ -2,17 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
+from fabricctl.drivers import functions
 from fabricctl.drivers.answers import Unread, partial
 from fabricctl.plugin.protocols import Answers, Query
 
 _KEY = "grep files"
 
 
+_PER_FUNCTION = """\
+for word; do
+    shift
+    case $word in
+    *:*) for name in $(functions_of "${word%%:*}"); do
+        path=${word#*:}
+        path=${path%%%*}$name${path#*%}
+        case " $* " in *" $path "*) ;; *) set -- "$@" "$path" ;; esac
+    done ;;
+    *) set -- "$@" "$word" ;;
+    esac
+done
+exec grep -rH "" "$@"
+"""
+
+
 def query(paths: Iterable[str]) -> Query:
     """Ask for the content of files, and of all files in folders."""
     return Query(_KEY, ("grep", "-rH", "", *paths))
+
+
+def query_of_functions(paths: Iterable[str], per_function: Mapping[str, Sequence[str]]) -> Query:
+    """Ask for the content of files and folders, and of those of ports' physical functions.
+
+    Parameters
+    ----------
+    per_function
+        By port name: paths with one ``%``, which stands for the name of a physical function of that port
+        (``/sys/class/net/%/qos``).
+    """
+    words = [f"{port}:{path}" for port, several in per_function.items() for path in several]
+    return Query(_KEY, ("sh", "-c", f"{functions.SHELL}{_PER_FUNCTION}", "sh", *paths, *words))
 
 
 def content(answers: Answers, path: str) -> str:

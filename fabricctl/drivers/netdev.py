@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Mapping, Sequence
 
-from fabricctl.drivers import files
+from fabricctl.drivers import files, functions
 from fabricctl.drivers.answers import Unread, entries, entry
 from fabricctl.errors import RefusedError
 from fabricctl.model import facts, settings
@@ -25,6 +25,8 @@ _SYSFS = (
     "statistics",
     "device/uevent",
 )
+PER_FUNCTION = ("/sys/class/net/%/mtu",)
+"""As ``files.query_of_functions`` takes it."""
 
 
 def check_names(ports: Sequence[Port]) -> None:
@@ -45,13 +47,17 @@ def check_names(ports: Sequence[Port]) -> None:
 
 
 def paths(name: str) -> tuple[str, ...]:
-    """Return the files to read of a netdev."""
+    """Return the files to read of a netdev; those of its physical functions are in `PER_FUNCTION`."""
     return tuple(f"{_base(name)}/{file}" for file in _SYSFS)
 
 
 def read_settings(name: str, answers: Answers) -> dict[str, Entry]:
-    """Return the MTU."""
-    return {settings.MTU: entry(lambda: int(_file(name, answers, "mtu")))}
+    """Return the MTU, which a bond and its members, or a virtual function and its parent, must share."""
+
+    def read(each: str) -> dict[str, Entry]:
+        return {settings.MTU: entry(lambda: int(_file(each, answers, "mtu")))}
+
+    return functions.merged(name, answers, read, and_itself=True)
 
 
 def read_facts(name: str, answers: Answers) -> dict[str, Entry]:

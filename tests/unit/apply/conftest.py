@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
+import click
 import pytest
+from click.testing import CliRunner, Result
 
 from fabricctl import readback, resources
 from fabricctl.apply import flow, render
@@ -24,13 +29,13 @@ def _load_world() -> ModuleType:
     return module
 
 
-world = _load_world()
+fake_world = _load_world()
 
 
 @pytest.fixture
 def fakes() -> ModuleType:
     """What the fake world offers: fabrics, policies, the driver."""
-    return world
+    return fake_world
 
 
 @pytest.fixture
@@ -39,7 +44,7 @@ def templates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     folder = tmp_path / "templates"
     for role in ("nic", "switch"):
         (folder / role / "fake").mkdir(parents=True)
-        (folder / role / "fake" / "port.sh.j2").write_text(world.TEMPLATE)
+        (folder / role / "fake" / "port.sh.j2").write_text(fake_world.TEMPLATE)
     monkeypatch.setattr(resources, "folder", lambda _name: folder)
     render.environment.cache_clear()
     yield folder
@@ -50,13 +55,13 @@ def templates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 def make_world(templates: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], object]:
     """Return what makes a world with so many nodes."""
     del templates
-    monkeypatch.setattr(readback, "driver_of", lambda device: world.FakeDriver(device.role))
-    monkeypatch.setattr(flow, "intents", world.intents)
+    monkeypatch.setattr(readback, "driver_of", lambda device: fake_world.FakeDriver(device.role))
+    monkeypatch.setattr(flow, "intents", fake_world.intents)
 
     def make(nodes: int = 2) -> object:
         root = tmp_path / "world"
         root.mkdir()
-        return world.World(root, world.fabric(nodes))
+        return fake_world.World(root, fake_world.fabric(nodes))
 
     return make
 
@@ -65,3 +70,32 @@ def make_world(templates: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def store(tmp_path: Path) -> Iterator[Store]:
     with Store.open(tmp_path / "store.sqlite") as opened:
         yield opened
+
+
+@pytest.fixture
+def world(make_world: Callable[..., Any], fakes: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a world that the commands meet in place of the inventory's."""
+    made = make_world()
+    made.fabric = replace(made.fabric, simulated="a test")
+
+    @contextlib.contextmanager
+    def connected(_fabric: object, report: Callable[[str], None]) -> Iterator[Any]:
+        yield replace(made.tools(), report=report)
+
+    for name in ("plan", "apply", "drift", "rollback", "confirm"):
+        module = importlib.import_module(f"fabricctl.cli.{name}")
+        monkeypatch.setattr(module, "load", lambda *_: (made.fabric, fakes.policy()))
+    monkeypatch.setattr("fabricctl.apply.tools.connected", connected)
+    monkeypatch.setenv("FABRICCTL_INVENTORY", "/dev/null")
+    return made
+
+
+@pytest.fixture
+def call(world: Any) -> Callable[..., Result]:
+    del world
+
+    def run(name: str, *arguments: str) -> Result:
+        command: click.Command = importlib.import_module(f"fabricctl.cli.{name}").command
+        return CliRunner().invoke(command, arguments)
+
+    return run

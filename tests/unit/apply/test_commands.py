@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-import contextlib
-import importlib
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from fabricctl.cli import apply as apply_command
 from fabricctl.cli.main import run as run_main
@@ -18,35 +15,6 @@ from fabricctl.model.names import PortId
 
 Make = Callable[..., Any]
 Call = Callable[..., Result]
-
-
-@pytest.fixture
-def world(make_world: Make, fakes: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return a world that the commands meet in place of the inventory's."""
-    made = make_world()
-    made.fabric = replace(made.fabric, simulated="a test")
-
-    @contextlib.contextmanager
-    def connected(_fabric: object, report: Callable[[str], None]) -> Iterator[Any]:
-        yield replace(made.tools(), report=report)
-
-    for name in ("plan", "apply", "drift", "rollback", "confirm"):
-        module = importlib.import_module(f"fabricctl.cli.{name}")
-        monkeypatch.setattr(module, "load", lambda *_: (made.fabric, fakes.policy()))
-    monkeypatch.setattr("fabricctl.apply.tools.connected", connected)
-    monkeypatch.setenv("FABRICCTL_INVENTORY", "/dev/null")
-    return made
-
-
-@pytest.fixture
-def call(world: Any) -> Call:
-    del world
-
-    def run(name: str, *arguments: str) -> Result:
-        command: click.Command = importlib.import_module(f"fabricctl.cli.{name}").command
-        return CliRunner().invoke(command, arguments)
-
-    return run
 
 
 def test_plan_shows_and_changes_nothing(call: Call, world: Any) -> None:

@@ -161,6 +161,8 @@ class World:
     said: list[str] = field(default_factory=list)
     time: float = 1_800_000_000.0
     before_push: dict[int, object] = field(default_factory=dict)
+    facts: dict[PortId, dict[str, Entry]] = field(default_factory=dict)
+    device_facts: dict[str, dict[str, Entry]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         binaries = self.root / "bin"
@@ -256,7 +258,8 @@ class World:
     def _reading(self, device: Device) -> DeviceReading:
         if device.name in self.silent:
             return DeviceReading(device.name, self.time, {}, error="no route to host")
-        return DeviceReading(device.name, self.time, {p.id: self._port(p.id) for p in device.ports})
+        ports = {port.id: self._port(port.id) for port in device.ports}
+        return DeviceReading(device.name, self.time, ports, self.device_facts.get(device.name, {}))
 
     def _port(self, port: PortId) -> PortReading:
         held: dict[str, Entry] = {}
@@ -264,13 +267,15 @@ class World:
             text = self.get(str(port), setting)
             if text == "unreadable":
                 held[setting] = Missing("unparsable")
+            elif text == "impossible":
+                held[setting] = Missing("this firmware has none", impossible=True)
             elif setting == settings.MTU:
                 held[setting] = Known(int(text))
             else:
                 held[setting] = Known(tuple(int(word) for word in re.findall(r"\d+", text)))
         held[settings.ECN] = Missing("it does not mark")
         held[settings.BOOT] = Known(self._boot(port))
-        return PortReading(port, held)
+        return PortReading(port, held, self.facts.get(port, {}))
 
     def _boot(self, port: PortId) -> str:
         here = self.root / port.device

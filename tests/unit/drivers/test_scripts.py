@@ -258,7 +258,7 @@ def test_every_subset_is_good_shell(shell: str, role: Role) -> None:
         done = subprocess.run([shell, "-n"], input=script, text=True, capture_output=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")
         for name in subset:
-            assert bool(re.search(rf"^try(_together)? .*\b{name}\b", script, re.MULTILINE)) is (
+            assert bool(re.search(rf"^try(_together|_each)? .*\b{name}\b", script, re.MULTILINE)) is (
                 name not in driver.unsupported
             )
 

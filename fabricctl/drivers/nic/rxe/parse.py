@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fabricctl.drivers import dcb, files, host, lldp, netdev, verbs
+from fabricctl.drivers import dcb, files, functions, host, lldp, netdev, verbs
 from fabricctl.drivers.answers import Unread, entry
 from fabricctl.model import facts
 from fabricctl.model.fabric import Port
@@ -18,7 +18,10 @@ def queries(ports: Sequence[Port]) -> tuple[Query, ...]:
     netdev.check_names(ports)
     paths = [path for port in ports for path in (*netdev.paths(port.id.port), *verbs.paths(port))]
     return (
-        files.query([*host.paths(), *paths]),
+        functions.query(ports),
+        files.query_of_functions(
+            [*host.paths(), *paths], {port.id.port: netdev.PER_FUNCTION for port in ports}
+        ),
         *host.queries(ports),
         *lldp.queries(),
         *dcb.queries(ports),
@@ -41,12 +44,13 @@ def _port(port: Port, answers: Answers) -> PortReading:
         port.id,
         settings={
             **netdev.read_settings(name, answers),
-            **dcb.read_settings(name, answers),
+            **functions.merged(name, answers, lambda each: dcb.read_settings(each, answers)),
             **verbs.read_settings(port, answers),
             **host.read_boot(name, answers),
         },
         facts={
             **found,
+            **functions.read_facts(name, answers),
             **verbs.read_facts(port, answers),
             **lldp.read_facts(name, answers),
             facts.DRIVER: entry(lambda: _driver(port, answers, found[facts.DRIVER])),

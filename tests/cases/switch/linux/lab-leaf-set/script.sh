@@ -30,13 +30,55 @@ fail() {
     failed=1
 }
 
+# Prints the physical functions that carry the interface $1: a bond's members, a virtual function's parent, else
+# itself. Classes, pauses and buffers are theirs. A parent's representors of other functions are none.
+functions_of() {
+    if [ -r "/sys/class/net/$1/bonding/slaves" ]; then
+        # shellcheck disable=SC2046  # several words are meant
+        set -- $(cat "/sys/class/net/$1/bonding/slaves")
+        for member; do
+            functions_of "$member"
+        done
+        return
+    fi
+    parent=/sys/class/net/$1/device/physfn/net
+    [ -d "$parent" ] || {
+        echo "$1"
+        return
+    }
+    for name in $(ls "$parent"); do
+        case $(cat "$parent/$name/phys_port_name" 2>/dev/null) in
+        *vf* | *sf*) ;;
+        *) echo "$name" ;;
+        esac
+    done
+}
+
 # Sets $1 with the function $2, if it is asked for.
 try() {
     wants "$1" || return 0
     said=$("$2" 2>&1) || fail "$1" "${said:-failed with exit status $?}"
 }
 
-# Sets those of the settings $2... that are asked for with one call of the function $1.
+# Runs $1 once for each physical function of the port, with $port as its name.
+on_each() {
+    status=0
+    for port in $functions; do
+        "$1" || {
+            status=$?
+            [ "$functions" = "$port" ] || echo "(on $port)"
+        }
+    done
+    return "$status"
+}
+
+# As try, once for each physical function of the port.
+try_each() {
+    wants "$1" || return 0
+    said=$(on_each "$2" 2>&1) || fail "$1" "${said:-failed with exit status $?}"
+}
+
+# Sets those of the settings $2... that are asked for with one call of $1 for each physical function.
 try_together() {
     function=$1
     shift
@@ -45,7 +87,7 @@ try_together() {
         ! wants "$setting" || asked="$asked $setting"
     done
     [ -n "$asked" ] || return 0
-    said=$("$function" 2>&1) && return
+    said=$(on_each "$function" 2>&1) && return
     status=$?
     for setting in $asked; do
         fail "$setting" "${said:-failed with exit status $status}"
@@ -250,10 +292,17 @@ if ! await "/sys/class/net/$port"; then
     fail "${only:-all settings}" "there is no network interface $port"
     exit 1
 fi
-try mtu_bytes set_mtu
-try trust set_trust
-try dscp_priority set_dscp_priority
+functions=$(functions_of "$port")
+[ -n "$functions" ] || {
+    fail "${only:-all settings}" "it has no physical function: a bond without members?"
+    exit 1
+}
+try_each mtu_bytes set_mtu
+# A bond hands its MTU to its members, but a virtual function has one of its own.
+[ "$functions" = "$port" ] || try mtu_bytes set_mtu
+try_each trust set_trust
+try_each dscp_priority set_dscp_priority
 try_together set_ets priority_tc tc_scheduler tc_bandwidth_percent
-try pfc_priorities set_pfc
+try_each pfc_priorities set_pfc
 try_together set_marking ecn ecn_kmin_bytes ecn_kmax_bytes ecn_pmax_percent
 exit "$failed"
