@@ -142,3 +142,35 @@ def test_every_policy_gives_whole_tables(
     if lossless:
         assert found.dscp_priority[lossless.dscp] == lossless.priority
         assert found.priority_tc[lossless.priority] == lossless.priority
+
+
+def test_what_only_nics_have_is_no_part_of_a_switchs_intent() -> None:
+    policy = replace(
+        POLICY,
+        dcqcn=True,
+        nic_parameters={"mlx5": {"rp_ai_rate": 5}},
+        nic_priority_buffer=(0, 0, 0, 1, 0, 0, 0, 0),
+        nic_buffer_bytes=(130944, 130944, 0, 0, 0, 0, 0, 0),
+    )
+    found = intents(_fabric(), policy)
+    nic, switch = found[NIC], found[SWITCH]
+    assert (nic.pause, nic.dcqcn, nic.cnp_dscp, nic.cnp_priority, nic.lossless_priority) == (
+        False,
+        True,
+        48,
+        6,
+        3,
+    )
+    assert nic.parameters == {"mlx5": {"rp_ai_rate": 5}}
+    assert nic.priority_buffer == (0, 0, 0, 1, 0, 0, 0, 0)
+    assert nic.buffer_size_bytes == (130944, 130944, 0, 0, 0, 0, 0, 0)
+    assert (switch.pause, switch.dcqcn, switch.cnp_dscp, switch.lossless_priority) == (None, None, None, None)
+    assert (switch.parameters, switch.priority_buffer) == ({}, ())
+
+
+def test_pause_of_the_whole_link_is_ours_only_where_there_is_pfc() -> None:
+    assert intents(_fabric(), replace(POLICY, pfc_priorities=()))[NIC].pause is None
+
+
+def test_without_a_lossless_class_dcqcn_is_not_ours_to_set() -> None:
+    assert intents(_fabric(), replace(POLICY, lossless=None, ecn={}))[NIC].dcqcn is None

@@ -68,8 +68,8 @@ def test_the_lab_policy_says_what_the_lab_needs() -> None:
     assert policy.limits.loss == LossLimit(max_rate=0.0, bound_rate=0.005, confidence=0.95)
     assert policy.limits.latency_samples == 100
     assert policy.limits.latency[:2] == (
-        LatencyLimit("read_latency", 50.0, 20_000_000),
-        LatencyLimit("read_latency", 95.0, 200_000_000),
+        LatencyLimit("read_latency", 50.0, 60_000_000),
+        LatencyLimit("read_latency", 95.0, 400_000_000),
     )
 
 

@@ -1,0 +1,46 @@
+"""What a policy says of NICs alone: DCQCN, receive buffers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fabricctl.inventory.policy import read_policy
+
+SOUND = (Path(__file__).parent / "sound_policy.yml").read_text()
+
+
+def _without(text: str, word: str) -> str:
+    return "\n".join(line for line in text.splitlines() if word not in line) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (SOUND, True),
+        (SOUND + "dcqcn: off\n", False),
+        (_without(SOUND, "cnp:"), False),
+        (_without(_without(SOUND, "default:"), "ecn:"), False),
+        (_without(_without(SOUND, "default:"), "ecn:") + "dcqcn: on\n", True),
+    ],
+    ids=["follows from ecn and cnp", "off", "no cnp", "no ecn", "said"],
+)
+def test_s27_dcqcn_follows_from_ecn_and_cnp_unless_said(tmp_path: Path, text: str, *, expected: bool) -> None:
+    path = tmp_path / "policy.yml"
+    path.write_text(text)
+    assert read_policy(path).dcqcn is expected
+
+
+def test_buffers_by_priority_and_by_number(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yml"
+    path.write_text(SOUND + "nic_buffers: {priority: {3: 1}, bytes: {0: 130944, 1: 1KiB}}\n")
+    policy = read_policy(path)
+    assert policy.nic_priority_buffer == (0, 0, 0, 1, 0, 0, 0, 0)
+    assert policy.nic_buffer_bytes == (130944, 1024, 0, 0, 0, 0, 0, 0)
+
+
+def test_without_them_both_are_the_nics_own(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yml"
+    path.write_text(SOUND)
+    assert (read_policy(path).nic_priority_buffer, read_policy(path).nic_buffer_bytes) == ((), ())
