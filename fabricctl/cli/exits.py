@@ -19,7 +19,7 @@ class Exit(IntEnum):
     USAGE = 2
     """A wrong option, or a mistake in an inventory or policy file."""
     PENDING = 3
-    """Changes are pending, or a device has drifted."""
+    """Changes are pending or wait (for a reset, for a node to be free), or a device has drifted."""
     UNKNOWN = 4
     """It could not be measured: unreachable, stale, too few samples."""
     BUSY = 5

@@ -14,7 +14,7 @@ from fabricctl import readback, transport
 from fabricctl.apply import plan
 from fabricctl.apply.intent import intents
 from fabricctl.cli import common
-from fabricctl.cli.exits import exit_for
+from fabricctl.cli.exits import Exit, exit_for
 from fabricctl.errors import UsageError
 from fabricctl.model.fabric import Fabric
 from fabricctl.model.names import PortId
@@ -72,18 +72,23 @@ def command(  # noqa: PLR0913  options
         common.emit_json(_as_json(report))
     else:
         click.echo(chosen.render(report), nl=False)
-        common.tell(f"kept in {store}")
-    raise SystemExit(exit_for(verdict.outcome for verdict in report.verdicts))
+        if not report.unkept:
+            common.tell(f"kept in {store}")
+    code = exit_for(verdict.outcome for verdict in report.verdicts)
+    if report.unkept:
+        common.tell(f"NOT KEPT, and no certificate issued or ended: {report.unkept}")
+        code = Exit.UNKNOWN if code is Exit.PASS else code
+    raise SystemExit(code)
 
 
 def _run(path: Path, policy_file: Path | None, request: Request) -> tuple[RunReport, str]:
     fabric, policy = common.load(path, policy_file)
-    with transport.connect() as way, Store.open() as store, _progress() as progress:
-        means = Means(way, store, progress, deviations=_deviations(fabric, policy))
+    with transport.connect() as way, Store.open() as store, progress() as show:
+        means = Means(way, store, show, deviations=deviations(fabric, policy))
         return verify(fabric, policy, request, means), str(store.path)
 
 
-def _deviations(fabric: Fabric, policy: Policy) -> Deviations:
+def deviations(fabric: Fabric, policy: Policy) -> Deviations:
     """Return what compares readings with the policy, for the devices that have a driver."""
 
     def compare(readings: Mapping[str, DeviceReading]) -> Mapping[PortId, str]:
@@ -96,7 +101,7 @@ def _deviations(fabric: Fabric, policy: Policy) -> Deviations:
 
 
 @contextmanager
-def _progress() -> Iterator[Progress]:
+def progress() -> Iterator[Progress]:
     """Show a bar on a terminal, nothing elsewhere."""
     if not common.on_terminal():
         yield silent
@@ -124,6 +129,7 @@ def _as_json(report: RunReport) -> dict[str, object]:
         ],
         "suspects": report.suspects,
         "certificates": report.certificates,
+        "not_kept": report.unkept,
     }
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fabricctl.errors import FabricctlError, UsageError
 from fabricctl.gate.decide import decide, undecided
-from fabricctl.gate.hostlist import expand
+from fabricctl.model.hostlist import expand
 from fabricctl.model.certificate import Answer, Decision
 from fabricctl.model.codec import encode
 from fabricctl.store import Store

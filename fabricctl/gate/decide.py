@@ -12,6 +12,9 @@ from fabricctl.model.names import PortId
 from fabricctl.model.policy import ALL_PAIRS, GatePolicy, Stance
 from fabricctl.model.verdict import Outcome
 
+LOSS = "loss"
+"""Name of the probe whose failure a cable can explain."""
+
 CLOCK_SLACK_S = 60.0
 """How far in the future a certificate may have been issued: clocks differ that much, not more."""
 
@@ -57,6 +60,7 @@ def decide(certificates: Iterable[Certificate], nodes: Sequence[str], now: float
     policy = _policy(ports)
     objections = [
         *_objections(ports, job, now),
+        *_mixed(ports),
         *_pair_objections(ports, policy, now),
         *_simulated(ports, policy),
     ]
@@ -95,7 +99,8 @@ def _accept(
     until = min(certificate.expires_at for certificate in held)
     oldest = min(certificate.issued_at for certificate in held)
     text = (
-        f"{_count(len(nodes), 'node')}, {_count(len(held), 'port')} certified, the oldest {_when(oldest)},"
+        f"{_count(len(nodes), 'node')}, {_count(len(held), 'port')} certified by policy {held[0].policy},"
+        f" the oldest {_when(oldest)},"
         f" valid until {_when(until)}"
     )
     answer = str(Answer.YES)
@@ -118,6 +123,27 @@ def _simulated(ports: Mapping[PortId, _Port], policy: GatePolicy) -> Iterator[_O
             f"{stand_ins} proves nothing about real hardware;"
             ' verify the real fabric, or set gate.simulated to "allow" in the policy',
         )
+
+
+def _mixed(ports: Mapping[PortId, _Port]) -> Iterator[_Objection]:
+    """Object to certificates that cannot be put together: of different limits, or of different fabrics."""
+    held = [port.newest for port in ports.values()]
+    for other in held[1:]:
+        first = held[0]
+        if _is_comparable(first, other):
+            continue
+        how = (
+            f"by different limits (policies {first.policy} and {other.policy})"
+            if first.policy_digest != other.policy_digest
+            else f"from different inventories ({first.inventory} and {other.inventory})"
+        )
+        line = f"{first.port} and {other.port} are certified {how}; verify both with one"
+        yield _Objection(Answer.UNKNOWN, line)
+        return
+
+
+def _is_comparable(one: Certificate, other: Certificate) -> bool:
+    return one.policy_digest == other.policy_digest and one.inventory == other.inventory
 
 
 def _by_port(certificates: Iterable[Certificate], nodes: Sequence[str]) -> dict[PortId, _Port]:
@@ -179,7 +205,10 @@ def _port_objections(held: Certificate, now: float) -> Iterator[_Objection]:
 
 def _failure(held: Certificate) -> str:
     suspect = f"; suspect {held.suspects[0]}" if held.suspects else ""
-    cure = "reseat or replace the cable" if "link " in suspect else "repair it"
+    first = held.findings[0] if held.findings else None
+    cure = (first.next_step if first else "") or "repair it"
+    if "link " in suspect and first and first.check == LOSS:
+        cure = "reseat or replace the cable"
     return (
         f'{_finding(held)}{suspect}; run "fabricctl explain {held.run_id}"; {cure},'
         f' then "fabricctl verify --pairs {held.port.device}:all"'
@@ -239,7 +268,7 @@ def _pair_objection(held: _Port, other: PortId, now: float) -> _Objection | None
 
 def _still_holds(older: Certificate, newest: Certificate, now: float) -> bool:
     """Say whether an older certificate still speaks for the pairs that the newest did not test."""
-    if older.revoked or not older.issued_at <= now < older.expires_at:
+    if older.revoked or not older.issued_at <= now < older.expires_at or not _is_comparable(older, newest):
         return False
     # A reboot, a flap or another cable in between: what was proved then was proved of another port.
     both = older.fingerprint.keys() & newest.fingerprint.keys()

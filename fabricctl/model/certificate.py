@@ -42,6 +42,8 @@ class Certificate:
         All fabric ports of the node when it was issued: each needs its own certificate.
     suspects
         Elements that localisation blames for this port's failures, the likeliest first.
+    inventory
+        Absolute path of the inventory; names are unique only within one.
     gate
         How the policy wanted the gate to behave: the gate reads no policy file.
     """
@@ -64,6 +66,7 @@ class Certificate:
     node_ports: tuple[PortId, ...] = ()
     suspects: tuple[str, ...] = ()
     gate: GatePolicy = field(default_factory=GatePolicy)
+    inventory: str = ""
 
 
 class Answer(StrEnum):

@@ -100,6 +100,8 @@ class Device:
         ``leaf``, ``spine`` or a site's own word; empty on nodes.
     pod
         Pod or scalable unit; empty if the site has only one.
+    scheduler_node
+        What the scheduler calls a node; empty if by its own name.
     """
 
     name: str
@@ -109,6 +111,7 @@ class Device:
     ports: tuple[Port, ...]
     tier: str = ""
     pod: str = ""
+    scheduler_node: str = ""
 
 
 @dataclass(frozen=True)
@@ -121,12 +124,16 @@ class Fabric:
         Absolute path of the inventory it was read from.
     simulated
         Empty on real hardware; else what stands in for it. Every result of such a fabric says so.
+    scheduler
+        Who says whether a node is in use; ``none`` if nobody is to be asked, empty if the inventory does not
+        say.
     """
 
     devices: tuple[Device, ...]
     links: tuple[Link, ...]
     source: str = ""
     simulated: str = ""
+    scheduler: str = ""
     _devices: dict[str, Device] = field(init=False, repr=False, compare=False)
     _ports: dict[PortId, Port] = field(init=False, repr=False, compare=False)
     _links: dict[PortId, Link] = field(init=False, repr=False, compare=False)

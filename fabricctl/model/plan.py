@@ -79,6 +79,10 @@ class Plan:
         What is stored as meant but waits for a reset. It is neither a step nor done.
     rivals
         By port: who else sets the same things. Nothing is pushed there.
+    scheduler
+        Who was asked whether the nodes are in use; empty if nobody was.
+    in_use
+        By port with a disruptive step: which of the nodes behind it are in use, or may be.
     """
 
     devices: tuple[DevicePlan, ...]
@@ -86,6 +90,8 @@ class Plan:
     unread: Mapping[str, str] = field(default_factory=dict)
     pending: tuple[Pending, ...] = ()
     rivals: Mapping[PortId, tuple[str, ...]] = field(default_factory=dict)
+    scheduler: str = ""
+    in_use: Mapping[PortId, str] = field(default_factory=dict)
 
     @property
     def steps(self) -> tuple[Step, ...]:

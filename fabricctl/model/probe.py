@@ -38,6 +38,8 @@ class Sample:
     error_kind
         Whose it is, in the agent's words (``agent/wire.py``): ``peer`` is the fabric's or the other end's
         own "no" and counts as a failure; all others (``setup``, ``deadline``, ...) are "not measured".
+    error_device
+        The device whose own "no" or silence the error is; empty where it cannot be put down to one.
     latencies_ns
         Every timed operation in order, nothing trimmed, warm-up left out.
     numbers
@@ -62,6 +64,7 @@ class Sample:
     counters: Mapping[str, Entry] = field(default_factory=dict)
     parameters: Mapping[str, str | int | float] = field(default_factory=dict)
     error_kind: str = ""
+    error_device: str = ""
 
 
 @dataclass(frozen=True, slots=True)

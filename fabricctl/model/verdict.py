@@ -44,6 +44,9 @@ class Finding:
         How many samples or packets stand behind it; 0 for none.
     next_step
         What to do about it; empty when it passed, unless it passed with a note that has a remedy.
+    culprit
+        The device or port (as text) that is surely to blame, for it was looked at itself; empty where only
+        the pair is known to be bad.
     """
 
     check: str
@@ -54,6 +57,7 @@ class Finding:
     limit: str = ""
     samples: int = 0
     next_step: str = ""
+    culprit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,12 @@ class Verdict:
     def outcome(self) -> Outcome:
         """The worst of the findings; unknown if there are none."""
         return worst(f.outcome for f in self.findings)
+
+    @property
+    def culprits(self) -> tuple[str, ...]:
+        """Who is surely to blame for all that did not pass; empty if anything is left unexplained."""
+        bad = [finding.culprit for finding in self.findings if finding.outcome is not Outcome.PASS]
+        return tuple(dict.fromkeys(bad)) if all(bad) else ()
 
 
 @dataclass(frozen=True, slots=True)

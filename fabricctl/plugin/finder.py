@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import cast
 
 from fabricctl.errors import UsageError
-from fabricctl.plugin.protocols import Check, Driver, Probe, Report
+from fabricctl.plugin.protocols import Check, Driver, Probe, Report, Scheduler
 
 _FOLDERS = {
     "NIC driver": "fabricctl.drivers.nic",
@@ -16,6 +16,7 @@ _FOLDERS = {
     "check": "fabricctl.checks",
     "probe": "fabricctl.probes",
     "report": "fabricctl.reports",
+    "scheduler": "fabricctl.schedulers",
 }
 
 
@@ -25,7 +26,7 @@ def names(kind: str) -> tuple[str, ...]:
     Parameters
     ----------
     kind
-        ``NIC driver``, ``switch driver``, ``check``, ``probe`` or ``report``.
+        ``NIC driver``, ``switch driver``, ``check``, ``probe``, ``report`` or ``scheduler``.
     """
     package = importlib.import_module(_FOLDERS[kind])
     found = pkgutil.iter_modules(package.__path__)
@@ -55,6 +56,11 @@ def probe(name: str) -> Probe:
 def report(name: str) -> Report:
     """Return the report called `name`; UsageError with the known names if there is none."""
     return cast("Report", _load("report", name))
+
+
+def scheduler(name: str) -> Scheduler:
+    """Return the scheduler called `name`; UsageError with the known names if there is none."""
+    return cast("Scheduler", _load("scheduler", name))
 
 
 def _load(kind: str, name: str) -> object:

@@ -52,6 +52,7 @@ def _error(probe: str, pair: PairId, sample: Sample) -> Finding:
         measured="no answer" if refused else "",
         next_step='"rdma link" and "ip -s link" on both, then '
         f'"fabricctl verify --pairs {pair.source}:{pair.target}"',
+        culprit=sample.error_device,
     )
 
 

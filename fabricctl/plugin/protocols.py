@@ -1,4 +1,4 @@
-"""The plug-in protocols: what a driver, a check, a probe and a report must offer.
+"""The plug-in protocols: what a driver, a check, a probe, a report and a scheduler must offer.
 
 A plug-in is a module found by its place (``fabricctl/drivers/nic/rxe``); its ``PLUGIN`` holds the object.
 Adding one edits no existing file.
@@ -19,6 +19,7 @@ from fabricctl.model.policy import Limits, Policy
 from fabricctl.model.probe import AgentReport, Sample
 from fabricctl.model.reading import DeviceReading, Entry, PortReading, Value
 from fabricctl.model.run import Run
+from fabricctl.model.usage import NodeUse
 from fabricctl.model.verdict import Finding, Suspect, Verdict
 
 
@@ -162,9 +163,52 @@ class Report(Protocol):
         ...
 
 
+class Scheduler(Protocol):
+    """Says who uses the nodes, and keeps new jobs off them; it runs commands on this machine."""
+
+    @property
+    def name(self) -> str:
+        """Name in ``fabric_scheduler``."""
+        ...
+
+    def present(self) -> bool:
+        """Say whether its commands are on this machine, so that it is asked where no inventory names one."""
+        ...
+
+    def busy(self, nodes: Sequence[str], deadline_s: float) -> Mapping[str, NodeUse]:
+        """Return the use of every one of `nodes`; what is not said or cannot be asked is unknown, not free.
+
+        Parameters
+        ----------
+        nodes
+            Names as the scheduler has them.
+        deadline_s
+            Longest time for all of it, in seconds.
+        """
+        ...
+
+    def drain(self, nodes: Sequence[str], reason: str) -> None:
+        """Keep new jobs off `nodes`, with `reason`; FabricctlError if it says no. What runs goes on."""
+        ...
+
+    def undrain(self, nodes: Sequence[str], reason: str) -> None:
+        """Let jobs come again to those of `nodes` that are drained with exactly `reason`, and to no other."""
+        ...
+
+    def by_hand(self, nodes: Sequence[str]) -> str:
+        """Return the command with which an operator ends the drain of `nodes`."""
+        ...
+
+
 @dataclass(frozen=True)
 class RunReport:
-    """Everything a report may show of a verify run."""
+    """Everything a report may show of a verify run.
+
+    Parameters
+    ----------
+    unkept
+        Empty, or why the results could not be kept: then no certificate was issued.
+    """
 
     fabric: Fabric
     policy: Policy
@@ -174,3 +218,4 @@ class RunReport:
     suspects: tuple[Suspect, ...]
     samples: tuple[Sample, ...]
     certificates: tuple[Certificate, ...]
+    unkept: str = ""

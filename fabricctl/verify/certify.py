@@ -2,6 +2,7 @@
 
 The worst of the port's pairs decides, except for pairs that are clearly not the port's fault:
 
+- what is wrong with another device or port that was looked at itself: its settings, its agent;
 - a failure that localisation puts down to the peer alone;
 - a gap in the evidence on a peer of which nothing at all passed;
 - a failure between two ports that pass with others, put down to the switches or links between them, if the
@@ -84,7 +85,14 @@ def certify(
         _certificate(
             port,
             by_port[port],
-            _Case(explaining, alive, ", ".join(sorted(engines.get(port, ()))), digest, every),
+            _Case(
+                explaining,
+                alive,
+                ", ".join(sorted(engines.get(port, ()))),
+                digest,
+                every,
+                frozenset((port.device, str(port), str(occasion.fabric.peer(port)))),
+            ),
             occasion,
         )
         for port in sorted(by_port)
@@ -103,6 +111,8 @@ class _Case:
         Ports with at least one pair that passed.
     pairs_matter
         Whether the gate looks at every pair of a job.
+    own
+        The names whose fault is the port's: its device, itself, the other end of its cable.
     """
 
     explaining: Mapping[PairId, Sequence[Suspect]]
@@ -110,6 +120,7 @@ class _Case:
     engine: str
     digest: str
     pairs_matter: bool
+    own: frozenset[str]
 
 
 def _certificate(port: PortId, verdicts: Sequence[Verdict], case: _Case, occasion: Occasion) -> Certificate:
@@ -137,12 +148,16 @@ def _certificate(port: PortId, verdicts: Sequence[Verdict], case: _Case, occasio
         node_ports=tuple(p.id for p in fabric.device(port.device).ports),
         suspects=_blamed(port, counting, case.explaining),
         gate=policy.gate,
+        inventory=fabric.source,
     )
 
 
 def _excused(port: PortId, verdict: Verdict, case: _Case) -> bool:
     """Say whether what is wrong with the pair is clearly not this port's."""
     peer = _peer(port, verdict.pair)
+    culprits = verdict.culprits
+    if culprits:
+        return case.own.isdisjoint(culprits)
     match verdict.outcome:
         case Outcome.PASS:
             return False

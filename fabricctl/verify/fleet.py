@@ -153,8 +153,9 @@ class Fleet:
         if any(self._is_absent(port.device) for port in lame):
             return
         reason = "; ".join(f"{port}: {self._why_not[port]}" for port in lame)
+        device = lame[0].device if len(lame) == 1 else ""
         for name in probes:
-            yield Sample(pair, name, "", 0.0, 0.0, error=reason, error_kind="setup")
+            yield Sample(pair, name, "", 0.0, 0.0, error=reason, error_kind="setup", error_device=device)
 
     def _is_absent(self, node: str) -> bool:
         return not any(port.device == node for port in self._agents)

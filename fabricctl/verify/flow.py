@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from fabricctl import readback
-from fabricctl.errors import UsageError
+from fabricctl.errors import StoreError, UsageError
+from fabricctl.model.certificate import Certificate
 from fabricctl.model.evidence import Evidence
 from fabricctl.model.fabric import Fabric
 from fabricctl.model.names import PairId, PortId
@@ -30,6 +31,7 @@ from fabricctl.verify.fleet import Fleet
 from fabricctl.verify.judge import Bench, judge
 from fabricctl.verify.localise import localise
 from fabricctl.verify.schedule import expand, rounds
+from fabricctl.verify.steadiness import steadiness
 
 Progress = Callable[[int, int], None]
 """Called with the number of pairs done and of all pairs."""
@@ -99,6 +101,7 @@ def verify(fabric: Fabric, policy: Policy, request: Request, means: Means) -> Ru
         The results cannot be kept.
     """
     pairs = _limited(fabric, expand(fabric, request.pairs, seed=request.seed), request)
+    _refuse_namesakes(fabric, pairs, means.store)
     probes = {name: finder.probe(name) for name in request.probes or finder.names("probe")}
     # The lock is the same as apply's: neither may change what the other relies on.
     with hold(fabric.source, "verify"):
@@ -108,6 +111,19 @@ def verify(fabric: Fabric, policy: Policy, request: Request, means: Means) -> Ru
         except BaseException as exc:
             means.store.finish(run, Outcome.UNKNOWN, f"ended early: {type(exc).__name__} {exc}".strip())
             raise
+
+
+def _refuse_namesakes(fabric: Fabric, pairs: Sequence[PairId], store: Store) -> None:
+    """Refuse to mix the certificates of two fabrics: to the gate a port is its name."""
+    ports = dict.fromkeys(str(port) for pair in pairs for port in (pair.source, pair.target))
+    for held in store.certificates(ports, valid_at=time.time()):
+        if held.inventory not in {"", fabric.source}:
+            raise UsageError(
+                f"{held.port} is certified already, from another inventory ({held.inventory})",
+                where=str(store.path),
+                next_step="keep one store a fabric (FABRICCTL_STORE); if that inventory is gone, end its"
+                f' certificates: "fabricctl certs revoke {held.port.device} --why moved"',
+            )
 
 
 def _limited(fabric: Fabric, pairs: tuple[PairId, ...], request: Request) -> tuple[PairId, ...]:
@@ -156,7 +172,8 @@ def _verify(plan: _Plan, run: Run, means: Means) -> RunReport:
     with Fleet(plan.fabric, ports, means.transport, means.patience) as fleet:
         samples = _run_rounds(plan, fleet, means, began)
         agents = fleet.reports
-    return _conclude(plan, run, means, _Seen(agents, samples, readings))
+    again = readback.read(plan.fabric, devices, means.transport)
+    return _conclude(plan, run, means, _Seen(agents, samples, readings, again))
 
 
 def _run_rounds(plan: _Plan, fleet: Fleet, means: Means, began: float) -> tuple[Sample, ...]:
@@ -194,28 +211,43 @@ def _over_budget(this: Round, request: Request, ends_after_s: float) -> bool:
 
 @dataclass(frozen=True)
 class _Seen:
-    """What came back."""
+    """What came back.
+
+    Parameters
+    ----------
+    readings, again
+        By device, before the first probe and after the last.
+    """
 
     agents: Mapping[str, AgentReport]
     samples: Sequence[Sample]
     readings: Mapping[str, DeviceReading]
+    again: Mapping[str, DeviceReading]
 
 
 def _conclude(plan: _Plan, run: Run, means: Means, seen: _Seen) -> RunReport:
     fabric, policy, samples, store = plan.fabric, plan.policy, tuple(seen.samples), means.store
-    deviations = means.deviations(seen.readings)
-    bench = Bench(fabric, policy.limits, plan.probes, seen.agents, deviations)
+    deviations = {**means.deviations(seen.readings), **means.deviations(seen.again)}
+    doubts = {
+        p: why for p, why in steadiness(fabric, seen.readings, seen.again).items() if p not in deviations
+    }
+    bench = Bench(fabric, policy.limits, plan.probes, seen.agents, deviations, doubts)
     verdicts = judge(plan.pairs, samples, bench)
-    suspects = localise(verdicts, fabric)
-    now = time.time()
-    occasion = Occasion(run.id, fabric, policy, seen.readings, now, store.unsettled_until(fabric.source))
-    certificates = certify(verdicts, suspects, samples, occasion)
-    evidence = Evidence(fabric, policy, seen.agents, verdicts, suspects, samples, seen.readings)
-    store.put_verify(run.id, evidence)
-    store.put_certificates(certificates)
+    # What was looked at itself needs no suspects.
+    suspects = localise([v for v in verdicts if not (v.outcome is Outcome.FAIL and v.culprits)], fabric)
     outcome = worst(verdict.outcome for verdict in verdicts)
-    ended = store.finish(run, outcome, _summary([v.outcome for v in verdicts]), now=now)
-    return RunReport(fabric, policy, ended, seen.agents, verdicts, suspects, samples, certificates)
+    now, unkept = time.time(), ""
+    certificates: tuple[Certificate, ...] = ()
+    try:
+        occasion = Occasion(run.id, fabric, policy, seen.again, now, store.unsettled_until(fabric.source))
+        certificates = certify(verdicts, suspects, samples, occasion)
+        evidence = Evidence(fabric, policy, seen.agents, verdicts, suspects, samples, seen.again)
+        store.put_verify(run.id, evidence)
+        store.put_certificates(certificates)
+        run = store.finish(run, outcome, _summary([v.outcome for v in verdicts]), now=now)
+    except StoreError as exc:
+        unkept, certificates = str(exc), ()
+    return RunReport(fabric, policy, run, seen.agents, verdicts, suspects, samples, certificates, unkept)
 
 
 def _summary(outcomes: Sequence[Outcome]) -> str:

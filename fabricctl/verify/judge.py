@@ -44,6 +44,8 @@ class Bench:
     deviations
         By port: how its settings differ from the policy. A port that is not in it is as it should be, or is
         not ours to set.
+    doubts
+        By port: why it is not known to have been so all the while (not read, or changed meanwhile).
     """
 
     fabric: Fabric
@@ -51,6 +53,7 @@ class Bench:
     probes: Mapping[str, Probe]
     agents: Mapping[str, AgentReport]
     deviations: Mapping[PortId, str] = field(default_factory=dict)
+    doubts: Mapping[PortId, str] = field(default_factory=dict)
 
 
 def judge(pairs: Sequence[PairId], samples: Iterable[Sample], bench: Bench) -> tuple[Verdict, ...]:
@@ -86,13 +89,26 @@ def _verdict(pair: PairId, samples: Sequence[Sample], bench: Bench) -> Verdict:
 
 
 def _settings(pair: PairId, bench: Bench) -> list[Finding]:
-    """Return a failure for each port at either end, or across its cable, that is not set as the policy says.
+    """Return what is wrong with the ports at either end and across their cables.
 
-    Such a pair may well pass its probes, for they load nothing; it must not be certified all the same.
+    A port that is not set as the policy says fails: such a pair may well pass its probes, for they load
+    nothing, but must not be certified. A port of which that is not known throughout the run is unknown.
     """
     near = (pair.source, pair.target)
-    ports = [port for end in near for port in (end, bench.fabric.peer(end)) if port in bench.deviations]
-    return [
+    ports = dict.fromkeys(port for end in near for port in (end, bench.fabric.peer(end)) if port is not None)
+    doubtful = [
+        Finding(
+            check=SETTINGS,
+            subject=str(pair),
+            outcome=Outcome.UNKNOWN,
+            what=f"{port}: {bench.doubts[port]}",
+            next_step=f'"fabricctl verify --pairs {pair.source}:{pair.target}" again',
+            culprit=str(port),
+        )
+        for port in ports
+        if port in bench.doubts
+    ]
+    return doubtful + [
         Finding(
             check=SETTINGS,
             subject=str(pair),
@@ -100,9 +116,10 @@ def _settings(pair: PairId, bench: Bench) -> list[Finding]:
             what=f"{port} is not set as the policy says: {bench.deviations[port]}",
             measured="differ",
             next_step='"fabricctl plan" shows all of it, "fabricctl apply" sets it',
+            culprit=str(port),
         )
-        for port in dict.fromkeys(ports)
-        if port is not None
+        for port in ports
+        if port in bench.deviations
     ]
 
 
@@ -116,6 +133,7 @@ def _absent(pair: PairId, agents: Mapping[str, AgentReport]) -> tuple[Finding, .
             outcome=Outcome.UNKNOWN,
             what=f"not measured: {node}: {agents[node].error}",
             next_step=f'make {node} and its RDMA device work, then "fabricctl verify --pairs {node}:all"',
+            culprit=node,
         )
         for node in nodes
         if node in agents and agents[node].error

@@ -84,6 +84,7 @@ def measure(pair: PairId, probe: str, parameters: Parameters, source: Agent, tar
             duration_s=time.monotonic() - began,
             error=str(exc) if exc.kind != GONE else exc.what,
             error_kind=exc.kind,
+            error_device="" if exc.kind in {PEER_SAID_NO, CALLED_OFF} else exc.device,
             parameters=parameters,
         )
     return Sample(pair, probe, engine, started_at, time.monotonic() - began, **found)

@@ -64,10 +64,10 @@ def make_fabric(nodes: int, rails: int = 1) -> Fabric:
         ports = tuple(
             Port(PortId(name, f"eth{r + 1}"), f"rxe{r}", r, f"10.10.{r}.{node}/24", 100) for r in range(rails)
         )
-        devices.append(Device(name, Role.NODE, "rxe", Endpoint(name), ports))
+        devices.append(Device(name, Role.NODE, "", Endpoint(name), ports))
         links += [Link(PortId("leaf1", f"n{node}r{p.rail}"), p.id, 2.0) for p in ports]
     ends = tuple(Port(link.a) for link in links)
-    devices.append(Device("leaf1", Role.SWITCH, "linux", Endpoint("leaf1"), ends, tier="leaf"))
+    devices.append(Device("leaf1", Role.SWITCH, "", Endpoint("leaf1"), ends, tier="leaf"))
     return Fabric(tuple(devices), tuple(links))
 
 

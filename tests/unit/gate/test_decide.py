@@ -53,7 +53,7 @@ def mesh(*names: str, outcome: Outcome = PASS, age_h: float = 1) -> list[Certifi
 def test_yes_when_all_ports_and_pairs_passed() -> None:
     decision = decide(mesh("n1", "n2", "n3"), ("n1", "n2"), NOW)
     assert (decision.answer, decision.allow) == (Answer.YES, True)
-    assert decision.line.startswith("yes: 2 nodes, 2 ports certified, the oldest 2026-11-")
+    assert decision.line.startswith("yes: 2 nodes, 2 ports certified by policy site, the oldest 2026-11-")
     assert (decision.nodes, decision.at) == (("n1", "n2"), NOW)
 
 
@@ -274,3 +274,42 @@ def test_the_order_of_certificates_does_not_matter(
     assert decide(held, ("n1",), NOW) == decide(held[::-1], ("n1",), NOW)
     newest = min(chosen, key=lambda item: item[1], default=None)
     assert decide(held, ("n1",), NOW).allow is (newest == (PASS, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("change", "how"),
+    [
+        ({"policy_digest": "e", "policy": "lax"}, "by different limits (policies site and lax)"),
+        ({"inventory": "/b.yml"}, "from different inventories ( and /b.yml)"),
+    ],
+)
+def test_certificates_that_cannot_be_put_together_are_no_yes(change: dict[str, str], how: str) -> None:
+    one, other = mesh("n1", "n2")
+    decision = decide([one, replace(other, **change)], ("n1", "n2"), NOW)  # type: ignore[arg-type]  any text field
+    assert (decision.answer, decision.allow) == (Answer.UNKNOWN, False)
+    assert decision.line.startswith(f"unknown: n1/eth1 and n2/eth1 are certified {how}; verify both with one")
+
+
+@pytest.mark.parametrize("change", [{"policy_digest": "lax"}, {"inventory": "/b.yml"}])
+def test_a_pair_that_passed_by_other_limits_only_has_not_been_proved(change: dict[str, str]) -> None:
+    lax = [replace(c, **change) for c in mesh("n1", "n2", age_h=3)]  # type: ignore[arg-type]  any text field
+    strict = [cert("n1/eth1", {"n3/eth1": PASS}), cert("n2/eth1", {"n3/eth1": PASS})]
+    decision = decide([*lax, *strict], ("n1", "n2"), NOW)
+    assert (decision.answer, decision.allow) == (Answer.UNKNOWN, False)
+    assert "n1/eth1 and n2/eth1 have not been proved together" in decision.line
+
+
+@pytest.mark.parametrize(
+    ("check", "step", "cure"),
+    [
+        ("loss", "look", "; reseat or replace the cable, then"),
+        ("settings", '"fabricctl apply" sets it', '; "fabricctl apply" sets it, then'),
+        ("read_latency", "look for a busy host", "; look for a busy host, then"),
+        ("settings", "", "; repair it, then"),
+    ],
+)
+def test_the_advice_follows_from_what_failed(check: str, step: str, cure: str) -> None:
+    finding = Finding(check, "n1/eth1 -> n2/eth1", FAIL, "bad", next_step=step)
+    suspects = ("link n1/eth1 - leaf1/eth1",)
+    held = replace(cert("n1/eth1", {}, outcome=FAIL), findings=(finding,), suspects=suspects)
+    assert cure in decide([held], ("n1",), NOW).line

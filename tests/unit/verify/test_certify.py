@@ -86,6 +86,7 @@ def test_all_passed(star: Build, issue: Issue) -> None:
         rail=0,
         node_ports=(PortId("node1", "eth1"),),
         gate=GATE,
+        inventory=star(3).source,
     )
 
 
@@ -274,3 +275,31 @@ def test_no_certificate_outlives_a_change_that_nobody_confirmed(star: Build, jud
     assert {c.expires_at for c in certify(verdicts, (), (), soon)} == {NOW + 60}
     later = replace(occasion(fabric), unsettled_until=NOW + 5000)
     assert {c.expires_at for c in certify(verdicts, (), (), later)} == {NOW + 1000}
+
+
+def _blaming(pair: PairId, culprit: str, outcome: Outcome) -> Verdict:
+    return Verdict(pair, "same_leaf", (Finding("settings", str(pair), outcome, "differs", culprit=culprit),))
+
+
+@pytest.mark.parametrize("outcome", [FAIL, UNKNOWN])
+@pytest.mark.parametrize("culprit", ["node3", "node3/eth1", "leaf1/eth3"])
+def test_what_was_looked_at_itself_costs_its_own_port_only(
+    star: Build, judged: Judged, culprit: str, outcome: Outcome
+) -> None:
+    fabric = star(4)
+    verdicts = tuple(
+        _blaming(v.pair, culprit, outcome) if "node3" in str(v.pair) else v
+        for v in judged(expand(fabric, "all"), lambda _: PASS)
+    )
+    issued = {str(c.port): c for c in certify(verdicts, (), (), occasion(fabric))}
+    assert outcomes(issued) == {"node1": PASS, "node2": PASS, "node3": outcome, "node4": PASS}
+    assert issued["node1/eth1"].peers["node3/eth1"] is outcome
+
+
+def test_a_known_culprit_excuses_nobody_from_what_is_left_unexplained(star: Build, judged: Judged) -> None:
+    fabric = star(2)
+    (there, back) = judged(expand(fabric, "all"), lambda _: PASS)
+    slow = Finding("read_latency", str(there.pair), FAIL, "slow")
+    mixed = replace(there, findings=(*_blaming(there.pair, "node2", FAIL).findings, slow))
+    issued = {str(c.port): c for c in certify((mixed, back), (), (), occasion(fabric))}
+    assert outcomes(issued) == {"node1": FAIL, "node2": FAIL}

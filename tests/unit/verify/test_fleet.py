@@ -311,5 +311,5 @@ def test_peer_error_is_no_failure_of_the_link_if_the_far_node_is_gone(
 
         node1.send = cut
         (failed,) = fleet.run_round(Round(1, (pair,)), _probes(probe), POLICY)
-    assert failed.error_kind == "gone"
+    assert (failed.error_kind, failed.error_device) == ("gone", "node2")
     assert failed.error.startswith("node2 did not answer for" if end == "freeze" else "node2 is gone")

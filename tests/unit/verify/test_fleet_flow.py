@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fabricctl.errors import BusyError, UsageError
-from fabricctl.model.fabric import LinkLayer
+from fabricctl import readback
+from fabricctl.errors import BusyError, StoreError, UsageError
+from fabricctl.model.fabric import Fabric, LinkLayer
 from fabricctl.model.names import PairId, PortId
 from fabricctl.model.policy import Limits, LossLimit, MtuPolicy, Policy, TrafficClass
+from fabricctl.model.reading import DeviceReading, Known, PortReading
+from fabricctl.model.settings import PFC
 from fabricctl.model.verdict import Outcome
 from fabricctl.plugin import finder
 from fabricctl.store import Store
@@ -143,3 +146,66 @@ def test_senseless_requests_are_refused_before_anything_is_contacted(
 def test_second_verify_of_the_same_fabric_is_refused(nodes: Any) -> None:
     with Store.open() as store, hold("/inventory.yml", "apply"), pytest.raises(BusyError):
         verify(nodes.fabric, POLICY, Request(), Means(nodes, store, patience=PATIENCE))
+
+
+def _readings(fabric: Fabric, *, pfc: tuple[int, ...]) -> dict[str, DeviceReading]:
+    return {
+        device.name: DeviceReading(
+            device.name, 0.0, {port.id: PortReading(port.id, {PFC: Known(pfc)}) for port in device.ports}
+        )
+        for device in fabric.devices
+    }
+
+
+@pytest.mark.parametrize("judged", [True, False], ids=["against the policy", "not ours to judge"])
+def test_a_setting_changed_during_a_run_certifies_nothing(
+    nodes: Any, monkeypatch: pytest.MonkeyPatch, *, judged: bool
+) -> None:
+    fabric = replace(nodes.fabric, devices=tuple(replace(d, driver="rxe") for d in nodes.fabric.devices))
+    broken = {**_readings(fabric, pfc=(3,)), "leaf1": _readings(fabric, pfc=())["leaf1"]}
+    replies = [_readings(fabric, pfc=(3,)), broken]
+    monkeypatch.setattr(readback, "read", lambda *_, **__: replies.pop(0))
+
+    def differing(readings: Mapping[str, DeviceReading]) -> dict[PortId, str]:
+        ports = (port for reading in readings.values() for port in reading.ports.values())
+        return {p.port: "pfc_priorities" for p in ports if judged and p.settings[PFC] == Known(())}
+
+    with Store.open() as store:
+        means = Means(nodes, store, patience=PATIENCE, deviations=differing)
+        report = verify(fabric, POLICY, Request(pairs="node1:node2", probes=("loss",)), means)
+    wanted = Outcome.FAIL if judged else Outcome.UNKNOWN
+    assert {v.outcome for v in report.verdicts} == {wanted}
+    assert {c.outcome for c in report.certificates} == {wanted}
+    assert report.suspects == ()
+    assert (
+        "leaf1/n1r0 is not set as the policy says: pfc_priorities"
+        if judged
+        else "leaf1/n1r0: changed while it was probed: pfc_priorities"
+    ) in {f.what for f in report.verdicts[0].findings}
+
+
+def test_results_that_cannot_be_kept_are_shown_all_the_same(
+    nodes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise StoreError("the disk is full")
+
+    with Store.open() as store:
+        monkeypatch.setattr(store, "put_certificates", full)
+        report = verify(
+            nodes.fabric, POLICY, Request(probes=("loss",)), Means(nodes, store, patience=PATIENCE)
+        )
+    assert {v.outcome for v in report.verdicts} == {Outcome.PASS}
+    assert (report.unkept, report.certificates) == ("the disk is full", ())
+
+
+def test_two_fabrics_with_the_same_names_are_not_mixed_in_one_store(nodes: Any) -> None:
+    with Store.open() as store:
+        means = Means(nodes, store, patience=PATIENCE)
+        verify(nodes.fabric, POLICY, Request(probes=("loss",)), means)
+        other = replace(nodes.fabric, source="/other.yml")
+        with pytest.raises(UsageError, match="certified already, from another inventory") as caught:
+            verify(other, POLICY, Request(probes=("loss",)), means)
+        assert "FABRICCTL_STORE" in caught.value.next_step
+        store.end_certificates("/inventory.yml", "a test", "moved", 0.0)
+        assert verify(other, POLICY, Request(probes=("loss",)), means).run.outcome is Outcome.PASS
