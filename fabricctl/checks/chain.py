@@ -4,7 +4,8 @@ RDMA packets carry the lossless class's DSCP; that gives a priority, that a traf
 must act on just that one. Passes if every step leads to the next and congestion notification (CNP) has a
 class of its own. Fails if a step leads elsewhere: the DSCP to another priority than the policy's, a PFC
 priority that shares its traffic class or that no DSCP leads to, PFC that leaves out the lossless class,
-CNPs in a class that PFC can pause, ECN without a lossless class or a CNP class, Kmin not below Kmax.
+CNPs in a class that PFC can pause, ECN without a lossless class, a CNP class or NICs that heed it, Kmin not
+below Kmax.
 Unknown if there is no port, or if a port's speed is not known and the ECN profile hangs on it. PFC off, ECN
 off and InfiniBand are valid policies.
 """
@@ -84,6 +85,8 @@ def _congestion(policy: Policy, intent: PortIntent) -> Iterator[str]:
         yield "ECN is on, but there is no lossless class whose queue could mark"
     if policy.ecn and policy.cnp is None:
         yield "ECN is on, but congestion notification (cnp) has no class"
+    if policy.ecn and intent.dcqcn is False:
+        yield "switches mark (ecn), but NICs are told not to slow down for it (dcqcn: off): pauses spread"
     if policy.cnp and policy.lossless and policy.cnp.priority == policy.lossless.priority:
         yield f"CNPs ride the lossless class (priority {policy.cnp.priority}) that they are to relieve"
     elif policy.cnp and policy.cnp.priority in intent.pfc_priorities:

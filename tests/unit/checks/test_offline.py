@@ -30,6 +30,7 @@ POLICY = Policy(
     mtu=MtuPolicy(nic_bytes=4200, switch_bytes=9000, rdma_bytes=4096),
     pfc_priorities=(3,),
     ecn={0: EcnProfile(150_000, 1_500_000, 100)},
+    dcqcn=True,
     limits=Limits(latency=(), loss=None),
 )
 
@@ -145,6 +146,18 @@ def test_a_broken_chain_fails(policy: Policy, what: str) -> None:
     assert found[-1].outcome is Outcome.FAIL
     assert found[-1].what == what
     assert found[-1].next_step == "mend the policy test"
+
+
+def test_s28_marks_that_no_nic_heeds_fail() -> None:
+    found = _chain(replace(POLICY, dcqcn=False))
+    assert [(f.outcome, f.subject) for f in found] == [
+        (Outcome.FAIL, "node1/eth1"),
+        (Outcome.PASS, "leaf1/swp1"),
+    ]
+    assert found[0].what == (
+        "switches mark (ecn), but NICs are told not to slow down for it (dcqcn: off): pauses spread"
+    )
+    assert _chain(replace(POLICY, dcqcn=False, ecn={}))[0].outcome is Outcome.PASS
 
 
 def test_pfc_that_leaves_out_the_lossless_class_fails() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fabricctl.inventory import InventoryFileError
 from fabricctl.inventory.policy import read_policy
 
 SOUND = (Path(__file__).parent / "sound_policy.yml").read_text()
@@ -44,3 +45,18 @@ def test_without_them_both_are_the_nics_own(tmp_path: Path) -> None:
     path = tmp_path / "policy.yml"
     path.write_text(SOUND)
     assert (read_policy(path).nic_priority_buffer, read_policy(path).nic_buffer_bytes) == ((), ())
+
+
+@pytest.mark.parametrize(("nic", "fits"), [(1500, 1024), (4191, 2048), (4192, 4096), (9000, 4096)])
+def test_s30_an_rdma_mtu_that_does_not_fit_the_ports_is_refused(tmp_path: Path, nic: int, fits: int) -> None:
+    path = tmp_path / "policy.yml"
+    mtu = SOUND.replace("nic_bytes: 9000", f"nic_bytes: {nic}")
+    for rdma in (256, 512, 1024, 2048, 4096):
+        path.write_text(mtu.replace("rdma_bytes: 4096", f"rdma_bytes: {rdma}"))
+        if rdma <= fits:
+            assert read_policy(path).mtu.rdma_bytes == rdma
+            continue
+        with pytest.raises(
+            InventoryFileError, match=f"rdma_bytes {rdma} needs nic_bytes {rdma + 96} or more"
+        ):
+            read_policy(path)
