@@ -144,10 +144,15 @@ def _object(name: str, answers: Answers, what: str) -> dict[str, Any]:
     return said
 
 
-def _app(name: str, answers: Answers) -> list[tuple[int, int]]:
-    said = _object(name, answers, "app").get("dscp_prio", [])
+def applications(name: str, answers: Answers, kind: str) -> list[tuple[int, int]]:
+    """Return value and priority of the application entries of a kind, ``dscp_prio`` or another."""
+    said = _object(name, answers, "app").get(kind, [])
     # iproute2 6.15 adds a third member to each entry: the blank that separates entries in its other format.
-    pairs = [(whole_number(dscp), whole_number(priority)) for dscp, priority, *_ in said]
+    return [(whole_number(value), whole_number(priority)) for value, priority, *_ in said]
+
+
+def _app(name: str, answers: Answers) -> list[tuple[int, int]]:
+    pairs = applications(name, answers, "dscp_prio")
     if not all(0 <= dscp < _DSCPS and 0 <= priority <= _TOP for dscp, priority in pairs):
         raise Unread(f"unparsable: {pairs} is no DSCP map")
     return pairs

@@ -28,7 +28,7 @@ def of(name: str, answers: Answers) -> tuple[str, ...]:
     if _KEY not in answers:
         return (name,)
     for line in text(answers, _KEY).splitlines():
-        port, *found = line.split()
+        port, *found = line.split() or [""]
         if port == name and found:
             return tuple(found)
     raise Unread(f"{name} has no physical function: a bond without members?")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 
 from fabricctl.drivers import files
 from fabricctl.drivers.answers import Unread, entry, partial
@@ -15,8 +16,37 @@ from fabricctl.plugin.protocols import Answers, Query
 NOT_KEPT = "none"
 """Value of the ``boot`` setting of a port that a reboot would reset."""
 
-# Services that write PFC, ETS or application priorities by themselves and so undo what is set here.
-_RIVALS = ("lldpad.service", "fcoe.service", "rdma-qos.service", "dmsd.service")
+# Services that write PFC, ETS, pauses or application priorities by themselves and so undo what is set here.
+_RIVALS = (
+    "lldpad.service",  # DCBX in user space: pushes PFC and ETS of its own
+    "fcoe.service",  # sets DCB through lldpad
+    "rdma-qos.service",  # spiderpool's set-rdma-qos.sh: sets everything again once a minute
+    "dmsd.service",  # DOCA management service
+    "dpf-dmsd.service",  # the same, as the DOCA platform framework installs it
+    # What recipes for RoCE call the service in which they run mlnx_qos, dcb, cma_roce_tos or roce_config:
+    "mlnx-qos.service",
+    "mlnx_qos.service",
+    "mlx5-tos.service",
+    "roce.service",
+    "roce-qos.service",
+    "roce-lossless.service",
+    "roce_config.service",
+)
+# Agents that run in containers have no unit; the kernel keeps 15 characters of a program's name.
+_AGENTS = {
+    "nic-configurati": "nic-configuration-daemon (NVIDIA NIC configuration operator)",
+    "lldpad": "lldpad, not started by systemd",
+}
+_ASK = f"""\
+systemctl show -p Id,Names,ActiveState,UnitFileState "$@" || exit
+cat /proc/[0-9]*/comm 2>/dev/null | sort -u | while read -r name; do
+    case $name in {"|".join(_AGENTS)}) printf '\\nProcess=%s\\n' "$name" ;; esac
+done
+"""
+_TUNED = "tuned.service"
+_TUNED_FOLDER = "/etc/tuned"
+_PAUSE = re.compile(r"^\s*pause\s*=", re.MULTILINE)
+_WORKING = frozenset({"active", "activating", "reloading"})
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _KERNEL = "/proc/sys/kernel/osrelease"
 _DIGEST_CHARS = 64
@@ -24,15 +54,15 @@ _DIGEST_CHARS = 64
 
 def paths() -> tuple[str, ...]:
     """Return the files to read of a device."""
-    return (_BOOT_ID, _KERNEL)
+    return (_BOOT_ID, _KERNEL, _TUNED_FOLDER)
 
 
 def queries(ports: Sequence[Port]) -> tuple[Query, ...]:
-    """Ask for rival services, and for each port's boot script and unit."""
+    """Ask for rival services and agents, and for each port's boot script and unit."""
     names = [port.id.port for port in ports]
-    units = (*_RIVALS, *map(boot_unit, names))
+    units = (*_RIVALS, _TUNED, *map(boot_unit, names))
     return (
-        Query("systemctl", ("systemctl", "show", "-p", "Id,ActiveState,UnitFileState", *units)),
+        Query("systemctl", ("sh", "-c", _ASK, "sh", *units)),
         Query("sha256sum", ("sha256sum", *map(script_path, names))),
     )
 
@@ -56,17 +86,50 @@ def read_boot(name: str, answers: Answers) -> dict[str, Entry]:
     return {settings.BOOT: entry(lambda: _boot(answers, name))}
 
 
+def _blocks(answers: Answers) -> list[dict[str, str]]:
+    """Return the properties of each unit that systemctl knows, and of each agent that runs."""
+    said = partial(answers, "systemctl")
+    return [dict(line.partition("=")[::2] for line in block.splitlines()) for block in said.split("\n\n")]
+
+
+def _named(block: Mapping[str, str], name: str) -> bool:
+    """Say whether a block is about the unit `name`; an alias is shown under the name that it stands for."""
+    return block.get("Id") == name or name in block.get("Names", "").split()
+
+
 def _state(answers: Answers, name: str, property_: str) -> str:
-    for block in partial(answers, "systemctl").split("\n\n"):
-        properties = dict(line.partition("=")[::2] for line in block.splitlines())
-        if properties.get("Id") == name:
-            return properties[property_]
+    for block in _blocks(answers):
+        if _named(block, name):
+            return block[property_]
     raise Unread(f"systemctl does not answer for {name}")
 
 
 def _rivals(answers: Answers) -> tuple[str, ...]:
-    working = {"active", "activating", "reloading"}
-    return tuple(name for name in _RIVALS if _state(answers, name, "ActiveState") in working)
+    """Return the units that run; one that systemctl does not name is not there."""
+    blocks = _blocks(answers)
+    if not any("Id" in block for block in blocks):
+        raise Unread("systemctl names no unit")
+    running = [block for block in blocks if block.get("ActiveState") in _WORKING]
+    found = [name for name in _RIVALS if any(_named(block, name) for block in running)]
+    for block in blocks:
+        agent = block.get("Process", "")
+        if agent in _AGENTS and f"{agent}.service" not in found:
+            found.append(_AGENTS[agent])
+    if any(_named(block, _TUNED) for block in running):
+        found += [f"{_TUNED}: its profile {profile} sets pause" for profile in _pausing(answers)]
+    return tuple(found)
+
+
+def _pausing(answers: Answers) -> tuple[str, ...]:
+    """Return the active profiles of tuned that set pause; those that come with tuned do not."""
+    under = files.under(answers, f"{_TUNED_FOLDER}/")
+    active = under.get(f"{_TUNED_FOLDER}/active_profile", "").split()
+    return tuple(
+        profile
+        for profile in active
+        for folder in (_TUNED_FOLDER, f"{_TUNED_FOLDER}/profiles")
+        if _PAUSE.search(under.get(f"{folder}/{profile}/tuned.conf", ""))
+    )
 
 
 def _boot(answers: Answers, name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fabricctl.drivers import dcb, files, functions, host, lldp, netdev, verbs
+from fabricctl.drivers import dcb, files, functions, host, keeper, lldp, netdev, pause, verbs
 from fabricctl.drivers.answers import Unread, entry
 from fabricctl.model import facts
 from fabricctl.model.fabric import Port
@@ -23,8 +23,10 @@ def queries(ports: Sequence[Port]) -> tuple[Query, ...]:
             [*host.paths(), *paths], {port.id.port: netdev.PER_FUNCTION for port in ports}
         ),
         *host.queries(ports),
+        *keeper.queries(ports),
         *lldp.queries(),
         *dcb.queries(ports),
+        pause.query(ports),
         *(query for port in ports for query in verbs.queries(port)),
     )
 
@@ -44,14 +46,16 @@ def _port(port: Port, answers: Answers) -> PortReading:
         port.id,
         settings={
             **netdev.read_settings(name, answers),
-            **functions.merged(name, answers, lambda each: dcb.read_settings(each, answers)),
+            **functions.merged(name, answers, lambda each: _classes(each, answers)),
             **verbs.read_settings(port, answers),
+            **keeper.read_settings(name, answers),
             **host.read_boot(name, answers),
         },
         facts={
             **found,
             **functions.read_facts(name, answers),
             **verbs.read_facts(port, answers),
+            **keeper.read_facts(name, answers),
             **lldp.read_facts(name, answers),
             facts.DRIVER: entry(lambda: _driver(port, answers, found[facts.DRIVER])),
         },
@@ -61,6 +65,10 @@ def _port(port: Port, answers: Answers) -> PortReading:
             **verbs.read_counters(port, answers),
         },
     )
+
+
+def _classes(function: str, answers: Answers) -> dict[str, Entry]:
+    return {**dcb.read_settings(function, answers), **pause.read_settings(function, answers)}
 
 
 def _driver(port: Port, answers: Answers, carrier: Entry) -> str:

@@ -13,11 +13,16 @@ from fabricctl.model.reading import Entry, Value
 ROCE_V2 = "RoCE v2"
 
 _NO_MARKING = "a NIC does not mark: its switch port does"
+_NO_DCQCN = "soft-RoCE has no DCQCN: it neither sends congestion notifications nor slows down for them"
 UNSUPPORTED: Mapping[str, str] = {
     settings.ECN: _NO_MARKING,
     settings.ECN_KMIN: _NO_MARKING,
     settings.ECN_KMAX: _NO_MARKING,
     settings.ECN_PMAX: _NO_MARKING,
+    settings.DCQCN: _NO_DCQCN,
+    settings.CNP_DSCP: _NO_DCQCN,
+    settings.CNP_PRIORITY: _NO_DCQCN,
+    settings.CABLE_LENGTH: "what a PFC delay means, metres or bits, is for each netdev's driver to say",
 }
 
 
@@ -33,13 +38,32 @@ def wanted(intent: PortIntent) -> Mapping[str, Value]:
         settings.TC_BANDWIDTH: intent.tc_bandwidth_percent,
         settings.PFC: intent.pfc_priorities,
         settings.ROCE_MODE: ROCE_V2,
+        settings.MTU_KEPT: str(intent.mtu_bytes),
     }
     if intent.trust == "dscp":
         # Trusting PCP means an empty DSCP map here: the two cannot be had together.
         values[settings.DSCP_PRIORITY] = intent.dscp_priority
+    if intent.pause is not None:
+        values[settings.PAUSE] = intent.pause
     if intent.roce_tos is not None:
         values[settings.ROCE_TOS] = intent.roce_tos
-    return values
+    return {**values, **_buffers(intent), **_notifications(intent)}
+
+
+def _buffers(intent: PortIntent) -> Mapping[str, Value]:
+    given = {
+        settings.PRIORITY_BUFFER: intent.priority_buffer,
+        settings.BUFFER_SIZE: intent.buffer_size_bytes,
+    }
+    return {name: value for name, value in given.items() if value}
+
+
+def _notifications(intent: PortIntent) -> Mapping[str, Value]:
+    """Return what DCQCN needs; nothing where it is off, as it always is here."""
+    if not intent.dcqcn:
+        return {}
+    given = {settings.CNP_DSCP: intent.cnp_dscp, settings.CNP_PRIORITY: intent.cnp_priority}
+    return {settings.DCQCN: True, **{name: value for name, value in given.items() if value is not None}}
 
 
 def disruption(setting: str, old: Entry, new: Value) -> Disruption:

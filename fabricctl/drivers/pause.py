@@ -1,0 +1,62 @@
+"""Read 802.3x pause of the whole link with ``ethtool``, one shell for all ports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fabricctl.drivers import functions
+from fabricctl.drivers.answers import Unread, entry, partial
+from fabricctl.model import settings
+from fabricctl.model.fabric import Port
+from fabricctl.model.reading import Entry, Missing
+from fabricctl.plugin.protocols import Answers, Query
+
+_KEY = "ethtool pause"
+_MARK = "function "
+_ASK = f"""\
+for port; do
+    for name in $(functions_of "$port"); do
+        echo "{_MARK}$name"
+        ethtool -a "$name" 2>&1
+    done
+done
+"""
+_STATES = {"on": True, "off": False}
+# The kernel says so through either of its interfaces for ethtool.
+_LACKING = "Operation not supported"
+
+
+def query(ports: Sequence[Port]) -> Query:
+    """Ask for the pause parameters of all ports' physical functions."""
+    return Query(_KEY, ("sh", "-c", f"{functions.SHELL}{_ASK}", "sh", *(port.id.port for port in ports)))
+
+
+def read_settings(name: str, answers: Answers) -> dict[str, Entry]:
+    """Return whether function `name` pauses, or is paused, as a whole; impossible where it has no pause."""
+    found = entry(lambda: _paused(name, answers))
+    if isinstance(found, Missing) and _LACKING in found.reason:
+        return {settings.PAUSE: Missing(found.reason, impossible=True)}
+    return {settings.PAUSE: found}
+
+
+def _paused(name: str, answers: Answers) -> bool:
+    said = _said(name, answers)
+    given = {label.strip(): value.strip() for label, _, value in (line.partition(":") for line in said)}
+    if "RX" not in given or "TX" not in given:
+        raise Unread(f"ethtool: {' '.join(' '.join(said).split()) or 'printed nothing'}")
+    return _STATES[given["RX"]] or _STATES[given["TX"]]
+
+
+def _said(name: str, answers: Answers) -> list[str]:
+    """Return what ethtool said of one function."""
+    found: list[str] | None = None
+    for line in partial(answers, _KEY).splitlines():
+        if line.startswith(_MARK):
+            if found is not None:
+                break
+            found = [] if line.removeprefix(_MARK) == name else None
+        elif found is not None:
+            found.append(line)
+    if found is None:
+        raise Unread(f"ethtool was not asked about {name}")
+    return found
