@@ -12,6 +12,7 @@
     ├── MissingToolError     a program or package that must be installed is not there
     ├── BusyError            another run holds the lock
     ├── StoreError           the store cannot be read or written
+    ├── OutputError          standard output cannot be written (also an OSError)
     ├── LabError             the embedded lab could not do what it was asked
     └── WireError            us: a message or a reply that breaks our own protocol
 
@@ -120,6 +121,10 @@ class BusyError(FabricctlError):
 
 class StoreError(FabricctlError):
     """The store cannot be opened, read or written."""
+
+
+class OutputError(FabricctlError, OSError):
+    """What a command prints cannot be written (a full disk); a reader that has left is none."""
 
 
 class LabError(FabricctlError):

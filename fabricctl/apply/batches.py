@@ -87,7 +87,7 @@ def _with_steps(plan: DevicePlan, steps: Sequence[Step]) -> DevicePlan:
 
 
 def _now(step: Step) -> bool:
-    return step.setting != settings.BOOT
+    return step.setting not in settings.KEPT
 
 
 def _shrinks(step: Step) -> bool:

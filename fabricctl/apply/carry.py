@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from fabricctl.apply import compose
 from fabricctl.apply.batches import ports_of
-from fabricctl.apply.plan import compare
+from fabricctl.apply.drains import Drained, tell_left
+from fabricctl.apply.plan import Targets, compare
 from fabricctl.apply.record import Applied, ApplyRecord, RecordStore, State, keep, load
 from fabricctl.apply.rollout import Change, Readings, Rollout, Tools
 from fabricctl.apply.show import summary
@@ -18,7 +19,7 @@ from fabricctl.model.fabric import Fabric
 from fabricctl.model.names import PortId
 from fabricctl.model.plan import Pending, Plan
 from fabricctl.model.run import Run
-from fabricctl.model.verdict import Outcome
+from fabricctl.model.verdict import Outcome, worst
 
 SAFETY_S = 600
 """Seconds after which a device reverts by itself when it is not confirmed."""
@@ -49,6 +50,10 @@ class Result:
         The last reading of each device.
     pending
         What is stored as intended and does not hold before a reset; it is not among `proven`.
+    in_use
+        The part of `held` that only waits for nodes to be free of jobs.
+    drain
+        The nodes that were drained for it; None if none was.
     """
 
     run: Run | None
@@ -63,15 +68,28 @@ class Result:
     notes: tuple[str, ...] = ()
     readings: Readings = field(default_factory=dict)
     pending: tuple[Pending, ...] = ()
+    in_use: Mapping[PortId, str] = field(default_factory=dict)
+    drain: Drained | None = None
 
     @property
     def outcome(self) -> Outcome:
-        """FAIL if a port failed, UNKNOWN if something was left out or waits, else PASS."""
+        """FAIL if a port failed, UNKNOWN if something was left out or waits, else PASS.
+
+        The verify of drained nodes counts as well: the worst of both.
+        """
+        verified = self.drain.outcome if self.drain else Outcome.PASS
         if self.failed:
             return Outcome.FAIL
-        if self.held or self.plan.unread:
-            return Outcome.UNKNOWN
-        return Outcome.PASS
+        if self.held or self.plan.unread or (self.drain and self.drain.left):
+            return worst([Outcome.UNKNOWN, verified])
+        return verified
+
+    @property
+    def waits_for_nodes(self) -> bool:
+        """Whether all that is left undone is so because nodes are in use, or may be."""
+        waits = self.held.keys() <= self.in_use.keys()
+        verified = self.drain is None or (self.drain.outcome is Outcome.PASS and not self.drain.left)
+        return bool(self.in_use) and waits and verified and not self.failed and not self.plan.unread
 
 
 def carry_out(
@@ -85,7 +103,7 @@ def carry_out(
         before={
             port: reading.settings
             for port in ports_of(change.plan.devices)
-            if (reading := change.before[port.device].ports.get(port)) is not None
+            if port not in change.held and (reading := change.before[port.device].ports.get(port)) is not None
         },
         scripts=change.scripts,
         deadline=tools.now() + change.within_s,
@@ -107,7 +125,8 @@ def carry_out(
 
 def _end_certificates(change: Change, run: Run, now: float, store: RecordStore) -> None:
     """Revoke what was certified with the settings that are about to change, at either end of a cable."""
-    changed = {step.port for step in change.plan.steps if step.setting != settings.BOOT}
+    steps = [step for step in change.plan.steps if step.port not in change.held]
+    changed = {step.port for step in steps if step.setting not in settings.KEPT}
     peers = {change.fabric.peer(port) for port in changed}
     for port in change.fabric.node_ports():
         if port.id in changed or port.id in peers:
@@ -143,8 +162,8 @@ def conclude(run: Run, rollout: Rollout) -> Result:
     boot = change.auto_confirm
     readings: Readings = {**change.before, **rollout.after}
     left = compare(change.fabric, change.targets, readings, change.drivers)
-    wrong = sum(1 for step in left.steps if boot or step.setting != settings.BOOT)
-    sizes = {p: sum(boot or name != settings.BOOT for name in v) for p, v in change.targets.items()}
+    wrong = sum(1 for step in left.steps if boot or step.setting not in settings.KEPT)
+    sizes = {p: sum(boot or name not in settings.KEPT for name in v) for p, v in change.targets.items()}
     unread = sum(size for port, size in sizes.items() if port.device in left.unread)
     tasks: dict[str, int] = {}
     for outcome in rollout.outcomes:
@@ -163,6 +182,33 @@ def conclude(run: Run, rollout: Rollout) -> Result:
         deadline=rollout.deadline if waits else None,
         readings=readings,
         pending=left.pending,
+        in_use=dict(rollout.in_use),
+    )
+
+
+def all_held(
+    plan: Plan, held: Mapping[PortId, str], targets: Targets, run: Run | None, store: RecordStore
+) -> Result:
+    """Return what came of a change of which every port is left alone; no device was pushed to.
+
+    Parameters
+    ----------
+    run
+        None if it has not begun: nothing is recorded then.
+    """
+    sizes = {port: len(values) for port, values in targets.items()}
+    unread = sum(size for port, size in sizes.items() if port.device in plan.unread)
+    if run is not None:
+        store.finish(run, Outcome.UNKNOWN, "nothing was changed: nodes are in use")
+    return Result(
+        run=run,
+        state=State.HELD,
+        plan=plan,
+        proven=sum(sizes.values()) - unread - len(plan.steps) - len(plan.pending),
+        total=sum(sizes.values()),
+        held=held,
+        pending=plan.pending,
+        in_use=held,
     )
 
 
@@ -170,7 +216,8 @@ def settle(fabric: Fabric, store: RecordStore, tools: Tools) -> tuple[Applied, .
     """Bring what earlier runs left unfinished to its end, and return the history, the newest first.
 
     A run that was killed is reverted now where it is not confirmed; one that nobody confirmed in time has
-    reverted by itself. Call it with the inventory's lock held: what is "running" then was killed.
+    reverted by itself. Call it with the inventory's lock held: what is "running" then was killed. Nodes that
+    one of them left drained are named.
     """
     for applied in load(store, fabric.source):
         match applied.record.state:
@@ -181,6 +228,7 @@ def settle(fabric: Fabric, store: RecordStore, tools: Tools) -> tuple[Applied, .
                 store.finish(applied.run, Outcome.ERROR, "not confirmed in time: the devices reverted it")
             case _:
                 pass
+    tell_left(fabric, store, tools)
     return load(store, fabric.source)
 
 
@@ -234,7 +282,7 @@ def _recover(applied: Applied, fabric: Fabric, store: RecordStore, tools: Tools)
 def _so_far(record: ApplyRecord, rollout: Rollout) -> ApplyRecord:
     change = rollout.change
     left = compare(change.fabric, change.targets, {**change.before, **rollout.after}, change.drivers)
-    wrong = {s.port for s in left.steps if change.auto_confirm or s.setting != settings.BOOT}
+    wrong = {s.port for s in left.steps if change.auto_confirm or s.setting not in settings.KEPT}
     bad = wrong | set(rollout.failed) | set(rollout.held)
     return replace(
         record,

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fabricctl.errors import UsageError
+from fabricctl.model import settings
 from fabricctl.model.fabric import Device
 from fabricctl.model.names import boot_unit
 
@@ -33,7 +34,7 @@ PORT_MARK = "fabricctl-port"
 
 UNIT = r"""[Unit]
 Description=Set fabric port %I as fabricctl last applied it
-After=network-pre.target systemd-networkd.service NetworkManager.service rdma-hw.target
+After=network-pre.target systemd-networkd.service NetworkManager.service networking.service rdma-hw.target
 After=sys-subsystem-net-devices-%i.device
 BindsTo=sys-subsystem-net-devices-%i.device
 
@@ -126,7 +127,11 @@ exit $failed
 
 
 def confirm_script(
-    apply_id: str, slots: Sequence[int], keep: Mapping[str, str], forget: Sequence[str] = ()
+    apply_id: str,
+    slots: Sequence[int],
+    keep: Mapping[str, str],
+    forget: Sequence[str] = (),
+    managed: Mapping[str, str] | None = None,
 ) -> str:
     """Return the script that stops the revert timers and keeps the ports' settings over reboots.
 
@@ -138,6 +143,8 @@ def confirm_script(
         By port: the script to run at boot.
     forget
         Ports whose settings are to be lost at reboot, as they were before.
+    managed
+        By port: the script that has the host's network manager keep its MTU.
     """
     lines = [_prologue()]
     for slot in slots:
@@ -150,6 +157,7 @@ def confirm_script(
         lines.append(f"  echo 'fabricctl: {name} was reverted before it was confirmed' >&2; late=1")
         lines.append("fi")
     lines.append(f"[ $late = 0 ] || exit {RC_TOO_LATE}")
+    lines += [_manage(port, script) for port, script in (managed or {}).items()]
     if keep:
         lines.append(_keep(keep))
     if forget:
@@ -232,6 +240,15 @@ if ! [ -e "$1" ]; then
 fi
 exit $failed
 """
+
+
+def _manage(port: str, script: str) -> str:
+    # In a file: a program that reads its standard input would swallow the rest of the script.
+    path = f"{RUN_FOLDER}/{_file_name(port)}.kept"
+    return f"""\
+{_file(_q(path), script)}
+/bin/sh {_q(path)} {settings.MTU_KEPT} </dev/null 9>&-; rc=$?
+rm -f {_q(path)}; echo {PORT_MARK} {_q(port)} $rc; [ $rc = 0 ] || failed=1"""
 
 
 def _keep(scripts: Mapping[str, str]) -> str:

@@ -10,13 +10,14 @@ from fabricctl.apply.carry import clock, waiting
 from fabricctl.apply.flow import select
 from fabricctl.apply.plan import compare, rivals_of
 from fabricctl.apply.record import Applied, in_force
-from fabricctl.apply.rollout import Tools
-from fabricctl.apply.show import deviation
+from fabricctl.apply.rollout import Readings, Tools
+from fabricctl.apply.show import deviation, kept_note
 from fabricctl.errors import UsageError
+from fabricctl.model import facts, settings
 from fabricctl.model.fabric import Fabric
 from fabricctl.model.names import PortId
 from fabricctl.model.plan import Pending
-from fabricctl.model.reading import Entry, Value
+from fabricctl.model.reading import Entry, Known, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,8 @@ class Difference:
     ----------
     since
         Name of the apply whose intent is in force.
+    manager
+        The network manager that brings the port up at boot; empty if it is not known.
     """
 
     port: PortId
@@ -34,6 +37,7 @@ class Difference:
     wanted: Value
     found: Entry
     since: str
+    manager: str = ""
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,8 @@ def drift(fabric: Fabric, history: Iterable[Applied], limit: Sequence[str], tool
     return Drift(
         checked=sum(len(v) for port, v in targets.items() if port.device not in found.unread),
         differences=tuple(
-            Difference(s.port, s.setting, s.new, s.old, known[s.port][0].id) for s in found.steps
+            Difference(s.port, s.setting, s.new, s.old, known[s.port][0].id, _manager(readings, s.port))
+            for s in found.steps
         ),
         unread=dict(found.unread),
         never=tuple(port for port in ports if port not in known),
@@ -105,7 +110,17 @@ def drift(fabric: Fabric, history: Iterable[Applied], limit: Sequence[str], tool
     )
 
 
+def _manager(readings: Readings, port: PortId) -> str:
+    match readings[port.device].ports[port].facts.get(facts.NETWORK_MANAGER):
+        case Known(str(name)):
+            return name
+        case _:
+            return ""
+
+
 def line(item: Difference) -> str:
     """Return ``node2/eth1 pfc_priorities: should be 3, is none (since apply a2026...)``."""
     text = deviation(item.setting, item.wanted, item.found)
+    if item.setting == settings.MTU_KEPT:
+        text += kept_note(item.found, item.manager)
     return f"{item.port} {item.setting}: {text} (since apply {item.since})"

@@ -5,24 +5,32 @@ from __future__ import annotations
 import fnmatch
 import getpass
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from fabricctl import readback
-from fabricctl.apply.carry import SAFETY_S, Result, carry_out, refuse_if_waiting, settle
+from fabricctl.apply.batches import Batch
+from fabricctl.apply.carry import SAFETY_S, Result, all_held, carry_out, refuse_if_waiting, settle
+from fabricctl.apply.disruption import DRAIN_FIRST, STILL_SO, disturbed, holds, nodes_of
+from fabricctl.apply.drains import Drain
 from fabricctl.apply.intent import intents
 from fabricctl.apply.plan import Targets, boot_script, make_plan, refusal, wanted_settings
 from fabricctl.apply.record import Applied, ApplyRecord, RecordStore, State, keep, load, same_wish
 from fabricctl.apply.rollout import Change, Readings, Tools
+from fabricctl.apply.usage import with_use
 from fabricctl.errors import FabricctlError, UsageError
 from fabricctl.model import settings
 from fabricctl.model.fabric import Device, Fabric
+from fabricctl.model.names import PortId
 from fabricctl.model.plan import Plan
 from fabricctl.model.policy import Policy, Stance
-from fabricctl.model.run import RunKind
+from fabricctl.model.run import Run, RunKind
 from fabricctl.model.verdict import Outcome
 from fabricctl.plugin.protocols import Driver
 from fabricctl.store.lock import hold
+
+_STALE_S = 5.0
+"""After so long a think the scheduler is asked again: jobs start at any time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +45,17 @@ class Options:
         Nodes that are changed at the same time, at least 1.
     confirm_within_s
         None: confirm as soon as the read-back proves it. Else wait for ``fabricctl confirm`` that long.
+    disrupt
+        Disturb nodes that are in use.
+    drain_wait_s
+        None: hold what would disturb nodes in use. Else drain these nodes and wait that long for their jobs.
     """
 
     limit: tuple[str, ...] = ()
     batch: int = 32
     confirm_within_s: int | None = None
+    disrupt: bool = False
+    drain_wait_s: int | None = None
 
 
 @dataclass(frozen=True)
@@ -70,7 +84,8 @@ def prepare(fabric: Fabric, policy: Policy, limit: Sequence[str], tools: Tools) 
     drivers = {device.name: readback.driver_of(device) for device in devices}
     meant = intents(fabric, policy)
     targets = wanted_settings(fabric, meant, readings, drivers)
-    return Prepared(make_plan(fabric, meant, readings, drivers), targets, readings, drivers)
+    plan = with_use(make_plan(fabric, meant, readings, drivers), fabric, tools)
+    return Prepared(plan, targets, readings, drivers)
 
 
 def select(fabric: Fabric, limit: Sequence[str]) -> tuple[Device, ...]:
@@ -121,32 +136,128 @@ def apply(
     FabricctlError
         The policy refuses settings that devices cannot have.
     """
+    _check(options, tools)
     with hold(fabric.source, "apply"):
         refuse_if_waiting(settle(fabric, store, tools))
-        prepared = prepare(fabric, policy, options.limit, tools)
-        if prepared.plan.unsupported and policy.unsupported is Stance.REFUSE:
-            step = 'set "unsupported: warn" in the policy to apply the rest'
-            raise FabricctlError(refusal(prepared.plan), where=policy.source or policy.name, next_step=step)
+        site = _Site(fabric, policy, options, tools, store)
+        prepared = _prepare(site)
         if not prepared.plan.steps:
             return _nothing_to_do(fabric, prepared, store)
+        shown_at = tools.now()
         if not agree(prepared.plan):
             return None
-        run = store.begin(RunKind.APPLY, getpass.getuser(), fabric.source)
-        wait = options.confirm_within_s
-        change = Change(
-            apply_id=run.id,
-            fabric=fabric,
-            drivers=prepared.drivers,
-            plan=prepared.plan,
-            targets=prepared.targets,
-            context=prepared.targets,
-            before=prepared.readings,
-            scripts=_scripts(fabric, prepared),
-            within_s=SAFETY_S if wait is None else wait,
-            auto_confirm=wait is None,
-            batch=options.batch,
-        )
-        return carry_out(change, run, tools, store)
+        if options.drain_wait_s is not None:
+            return _apply_drained(site, prepared, agree)
+        if tools.now() - shown_at > _STALE_S:
+            prepared = replace(prepared, plan=with_use(prepared.plan, fabric, tools))
+        return _roll_out(site, prepared, DRAIN_FIRST)
+
+
+@dataclass(frozen=True)
+class _Site:
+    """What an apply works on and with."""
+
+    fabric: Fabric
+    policy: Policy
+    options: Options
+    tools: Tools
+    store: RecordStore
+
+
+def _check(options: Options, tools: Tools) -> None:
+    if options.drain_wait_s is None:
+        return
+    if options.disrupt:
+        raise UsageError("--drain and --disrupt are opposites", next_step="choose one")
+    if options.confirm_within_s is not None:
+        step = "--drain proves it by read-back and verify; leave --confirm-within out"
+        raise UsageError("--drain cannot wait to be confirmed", next_step=step)
+    if tools.scheduler() is None:
+        step = "name one in fabric_scheduler, or drain by hand and leave --drain out"
+        raise UsageError("there is no scheduler here to drain nodes with", next_step=step)
+
+
+def _prepare(site: _Site) -> Prepared:
+    prepared = prepare(site.fabric, site.policy, site.options.limit, site.tools)
+    if prepared.plan.unsupported and site.policy.unsupported is Stance.REFUSE:
+        step = 'set "unsupported: warn" in the policy to apply the rest'
+        where = site.policy.source or site.policy.name
+        raise FabricctlError(refusal(prepared.plan), where=where, next_step=step)
+    return prepared
+
+
+def _roll_out(site: _Site, prepared: Prepared, advice: str, run: Run | None = None) -> Result:
+    """Push what may be pushed now; `run` is a new one unless it has begun."""
+    plan, fabric, store = prepared.plan, site.fabric, site.store
+    held = {} if site.options.disrupt else holds(plan, fabric, advice)
+    if all(step.port in held for step in plan.steps):
+        return all_held(plan, held, prepared.targets, run, store)
+    in_the_way = dict.fromkeys(plan.in_use.values()) if site.options.disrupt else ()
+    disturbs = tuple(f"--disrupt: {why} ({plan.scheduler})" for why in in_the_way)
+    for line in disturbs:
+        site.tools.report(line)
+    run = run or store.begin(RunKind.APPLY, getpass.getuser(), fabric.source)
+    wait = site.options.confirm_within_s
+    change = Change(
+        apply_id=run.id,
+        fabric=fabric,
+        drivers=prepared.drivers,
+        plan=plan,
+        targets=prepared.targets,
+        context=prepared.targets,
+        before=prepared.readings,
+        scripts=_scripts(fabric, prepared),
+        within_s=SAFETY_S if wait is None else wait,
+        auto_confirm=wait is None,
+        batch=site.options.batch,
+        held=held,
+        ask_again=lambda batch: _in_use(site, batch, advice),
+    )
+    result = carry_out(change, run, site.tools, store)
+    return replace(result, notes=(*result.notes, *disturbs))
+
+
+def _in_use(site: _Site, batch: Batch, advice: str) -> dict[PortId, str]:
+    """Return which ports of a later batch are in use by now."""
+    if site.options.disrupt:
+        return {}
+    return holds(with_use(Plan(batch), site.fabric, site.tools), site.fabric, advice)
+
+
+def _apply_drained(site: _Site, agreed: Prepared, agree: Callable[[Plan], bool]) -> Result | None:
+    """Drain the nodes that the plan disturbs, wait until they are free, read again, and apply."""
+    nodes = nodes_of(disturbed(agreed.plan, site.fabric))
+    scheduler = site.tools.scheduler()
+    if not nodes or scheduler is None:
+        return _roll_out(site, agreed, DRAIN_FIRST)
+    run = site.store.begin(RunKind.APPLY, getpass.getuser(), site.fabric.source)
+    drain = Drain(site.fabric, site.tools, site.store, scheduler, run.id)
+    try:
+        drain.wait(drain.take(nodes), site.options.drain_wait_s or 0)
+        prepared = _read_again(site, agreed, agree)
+    except BaseException:
+        drain.abandon()
+        site.store.finish(run, Outcome.UNKNOWN, "broken off before anything was changed")
+        raise
+    if prepared is None or not prepared.plan.steps:
+        drain.abandon()
+        site.store.finish(run, Outcome.UNKNOWN, "nothing was changed")
+        return None if prepared is None else _nothing_to_do(site.fabric, prepared, site.store)
+    try:
+        result = _roll_out(site, prepared, STILL_SO, run)
+    except BaseException:
+        drain.report_left("the apply was broken off")
+        raise
+    return replace(result, drain=drain.result())
+
+
+def _read_again(site: _Site, agreed: Prepared, agree: Callable[[Plan], bool]) -> Prepared | None:
+    """Return what is to be done after a wait; None if it is something else and not agreed to."""
+    prepared = _prepare(site)
+    if prepared.plan.steps == agreed.plan.steps or not prepared.plan.steps:
+        return prepared
+    site.tools.report("the devices are not as they were before the wait: the plan is another one")
+    return prepared if agree(prepared.plan) else None
 
 
 def _scripts(fabric: Fabric, prepared: Prepared) -> dict[str, str]:

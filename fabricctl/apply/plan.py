@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from fabricctl.apply.render import digest, render_port
+from fabricctl.apply.render import NOT_KEPT, digest, render_port
 from fabricctl.model import facts, settings
 from fabricctl.model.fabric import Device, Fabric, Port
 from fabricctl.model.intent import PortIntent
@@ -70,8 +70,9 @@ def wanted_settings(
 
 
 def boot_script(device: Device, port: Port, wanted: Settings) -> str:
-    """Return the script that keeps `wanted` on a port over reboots."""
-    return render_port(device.role, device.driver, port.id.port, port.rdma, wanted)
+    """Return the script that keeps `wanted` on a port over reboots; a boot rewrites no configuration."""
+    lost = {name: value for name, value in wanted.items() if name not in settings.KEPT}
+    return render_port(device.role, device.driver, port.id.port, port.rdma, lost)
 
 
 def compare(
@@ -157,6 +158,10 @@ def _facts(reading: DeviceReading, port: PortId) -> Mapping[str, Entry]:
     return {} if found is None else found.facts
 
 
+def _unmanaged(reading: DeviceReading, port: PortId) -> bool:
+    return _facts(reading, port).get(facts.NETWORK_MANAGER) == Known(NOT_KEPT)
+
+
 def _words(found: Mapping[str, Entry], name: str) -> tuple[str, ...]:
     match found.get(name):
         case Known(tuple(words)):
@@ -183,7 +188,7 @@ def _steps(port: PortId, wanted: Settings, ports: Mapping[PortId, PortReading], 
     for setting in sorted(wanted, key=lambda name: (settings.safe_rank(name), name)):
         old, new = _entry(reading, setting), wanted[setting]
         if old != Known(new):
-            disruption = Disruption.NONE if setting == settings.BOOT else driver.disruption(setting, old, new)
+            disruption = Disruption.NONE if setting in settings.KEPT else driver.disruption(setting, old, new)
             steps.append(Step(port, setting, old, new, disruption))
     return steps
 
@@ -203,6 +208,8 @@ def _unsupported(
             wanted = driver.wanted(intents[port.id])
             lacking = _lacking(driver, reading, port.id)
             for setting in sorted(set(wanted) & set(lacking)):
+                if setting in settings.KEPT and _unmanaged(reading, port.id):
+                    continue  # nobody resets it there: nothing is lacking
                 value = wanted[setting]
                 # What a device cannot have is off there: meaning it to be off is no conflict.
                 off = value is False or value == ()

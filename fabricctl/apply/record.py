@@ -29,6 +29,7 @@ class State(StrEnum):
     FAILED = "failed"
     REVERTED = "reverted"
     ROLLED_BACK = "rolled back"
+    HELD = "held"
 
 
 @dataclass(frozen=True, slots=True)

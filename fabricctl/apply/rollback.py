@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fabricctl import readback
-from fabricctl.apply.carry import Result, carry_out, refuse_if_waiting, revert_now, settle, waiting
+from fabricctl.apply.carry import Result, all_held, carry_out, refuse_if_waiting, revert_now, settle, waiting
+from fabricctl.apply.disruption import holds
+from fabricctl.apply.flow import Options
 from fabricctl.apply.plan import Targets, compare, entry_of
 from fabricctl.apply.record import (
     Applied,
@@ -21,6 +23,7 @@ from fabricctl.apply.record import (
 )
 from fabricctl.apply.render import NOT_KEPT
 from fabricctl.apply.rollout import Change, Readings, Tools
+from fabricctl.apply.usage import with_use
 from fabricctl.model import settings
 from fabricctl.model.fabric import Fabric
 from fabricctl.model.names import PortId
@@ -41,7 +44,7 @@ class _Goal:
 def rollback(
     fabric: Fabric,
     name: str | None,
-    batch: int,
+    options: Options,
     tools: Tools,
     store: RecordStore,
     agree: Callable[[Plan], bool],
@@ -54,6 +57,8 @@ def rollback(
     ----------
     name
         None is the last apply.
+    options
+        `batch` and `disrupt` count; what would disturb nodes in use is held as by apply.
     agree
         Shown the plan before anything is changed; False leaves everything as it is (the result is None).
 
@@ -66,9 +71,9 @@ def rollback(
     """
     with hold(fabric.source, "rollback"):
         history = settle(fabric, store, tools)
-        held = waiting(history)
-        if held is not None and name in {None, held.run.id}:
-            return _take_back_waiting(held, fabric, tools, store)
+        waits = waiting(history)
+        if waits is not None and name in {None, waits.run.id}:
+            return _take_back_waiting(waits, fabric, tools, store)
         refuse_if_waiting(history)
         undone = undoable(history, name)
         goal = _goal(fabric, undone, history)
@@ -76,9 +81,12 @@ def rollback(
         tools.report(f"reading {len(devices)} devices")
         readings = tools.read(devices)
         drivers = {device.name: readback.driver_of(device) for device in devices}
-        plan = compare(fabric, goal.targets, readings, drivers)
+        plan = with_use(compare(fabric, goal.targets, readings, drivers), fabric, tools)
         if plan.steps and not agree(plan):
             return None
+        held = {} if options.disrupt else holds(plan, fabric, "drain it first, or --disrupt")
+        if plan.steps and all(step.port in held for step in plan.steps):
+            return all_held(plan, held, goal.targets, None, store)
         run = store.begin(RunKind.ROLLBACK, getpass.getuser(), fabric.source)
         change = Change(
             apply_id=run.id,
@@ -89,7 +97,8 @@ def rollback(
             context=_context(goal, undone, readings),
             before=readings,
             scripts=goal.scripts,
-            batch=batch,
+            batch=options.batch,
+            held=held,
         )
         result = carry_out(change, run, tools, store, [a.run.id for a in undone])
         _mark(undone, result, store)

@@ -17,19 +17,21 @@ from fabricctl.model.fabric import Device, Fabric
 from fabricctl.model.names import PortId
 from fabricctl.model.plan import DevicePlan, Plan, PushOutcome, Step
 from fabricctl.model.reading import DeviceReading, Known, Value
-from fabricctl.plugin.protocols import Driver
+from fabricctl.plugin.protocols import Driver, Scheduler
 
 Readings = Mapping[str, DeviceReading]
 
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """The world outside, as functions: what reads, pushes, tells the time and shows progress."""
+    """The world outside, as functions: what reads, pushes, shows progress, keeps time, and knows of jobs."""
 
     read: Callable[[Sequence[Device]], Readings]
     push: Callable[[Sequence[Job]], Sequence[PushOutcome]]
     report: Callable[[str], None]
     now: Callable[[], float] = time.time
+    sleep: Callable[[float], None] = time.sleep
+    scheduler: Callable[[], Scheduler | None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,10 @@ class Change:
         Seconds after which a device reverts by itself unless it is confirmed.
     auto_confirm
         Whether to confirm as soon as a batch is proven.
+    held
+        By port of the plan: why it is left alone, because of nodes that are in use.
+    ask_again
+        Says the same of a later batch, just before it begins: jobs start at any time.
     """
 
     apply_id: str
@@ -61,6 +67,8 @@ class Change:
     within_s: int = 600
     auto_confirm: bool = True
     batch: int = 32
+    held: Mapping[PortId, str] = field(default_factory=dict)
+    ask_again: Callable[[Batch], Mapping[PortId, str]] = lambda _batch: {}
 
 
 @dataclass
@@ -73,6 +81,8 @@ class Rollout:
         By port: why it is not as it should be, and what became of it.
     held
         By port: why it was not touched.
+    in_use
+        The part of `held` that is so because of nodes that are in use.
     slots
         By device: pushes that are not confirmed.
     armed
@@ -93,6 +103,7 @@ class Rollout:
     deadline: float | None = None
     after: dict[str, DeviceReading] = field(default_factory=dict)
     outcomes: list[PushOutcome] = field(default_factory=list)
+    in_use: dict[PortId, str] = field(default_factory=dict)
     _slot: int = 0
 
     def run(self) -> None:
@@ -103,8 +114,10 @@ class Rollout:
         KeyboardInterrupt
             It was stopped; what was not confirmed has been reverted, or will be by its timer.
         """
+        self._hold_used(self.change.held)
         self._hold_unread()
-        todo = batches(self.change.plan.devices, self.change.fabric, self.change.batch)
+        plans = self.change.plan.devices
+        todo = batches(restrict(plans, self._sound(ports_of(plans))), self.change.fabric, self.change.batch)
         try:
             for number, batch in enumerate(todo, 1):
                 if self.failed:
@@ -112,6 +125,8 @@ class Rollout:
                     continue
                 if len(todo) > 1:
                     self.tools.report(f"batch {number} of {len(todo)}: {len(ports_of(batch))} ports")
+                if number > 1:
+                    self._hold_used(self.change.ask_again(batch))
                 self._batch(batch)
                 self.progress(self)
         except BaseException:
@@ -125,8 +140,13 @@ class Rollout:
         for outcome in self._push(jobs):
             ports = ports_of([p for p in plans if p.device == outcome.device])
             if outcome.ok:
-                self.slots.pop(outcome.device, None)
-                self.armed.difference_update(ports)
+                self._confirmed(outcome.device, ports)
+            elif outcome.ports:
+                # The timers are stopped; what failed is what the host's network manager was to keep.
+                self._confirmed(outcome.device, ports)
+                for port in ports:
+                    if port.port in outcome.ports:
+                        self._fail([port], outcome.ports[port.port])
             elif outcome.tasks:
                 self._fail(ports, f"not confirmed: {outcome.message}")
             else:
@@ -134,6 +154,10 @@ class Rollout:
         if not self.slots:
             self.deadline = None
         self._read_back(plans, boot=True)
+
+    def _confirmed(self, device: str, ports: Iterable[PortId]) -> None:
+        self.slots.pop(device, None)
+        self.armed.difference_update(ports)
 
     def _batch(self, batch: Batch) -> None:
         pushed: set[PortId] = set()
@@ -200,7 +224,7 @@ class Rollout:
         for port in ports:
             if port.device in found.unread:
                 self._fail([port], f"could not be read back: {found.unread[port.device]}")
-            steps = [s for s in found.steps if s.port == port and (boot or s.setting != settings.BOOT)]
+            steps = [s for s in found.steps if s.port == port and (boot or s.setting not in settings.KEPT)]
             if steps:
                 self._fail([port], "; ".join(_mismatch(step) for step in steps))
         if not boot:
@@ -261,7 +285,7 @@ class Rollout:
 
     def _port_change(self, device: Device, port: PortId, steps: Sequence[Step]) -> compose.PortChange:
         rdma = self.change.fabric.port(port).rdma
-        context = self.change.context[port]
+        context = {k: v for k, v in self.change.context[port].items() if k not in settings.KEPT}
         old: dict[str, Value] = {}
         for setting in context:
             match entry_of(self.change.before[device.name], port, setting):
@@ -278,18 +302,21 @@ class Rollout:
         )
 
     def _confirm_job(self, plan: DevicePlan) -> Job:
+        device = self.change.fabric.device(plan.device)
         keep: dict[str, str] = {}
         forget = []
+        managed: dict[str, str] = {}
         for step in plan.steps:
-            if step.setting != settings.BOOT:
-                continue
-            if step.new == NOT_KEPT:
+            if step.setting == settings.MTU_KEPT:
+                rdma, only = self.change.fabric.port(step.port).rdma, {step.setting: step.new}
+                managed[step.port.port] = render_port(device.role, device.driver, step.port.port, rdma, only)
+            elif step.setting == settings.BOOT and step.new == NOT_KEPT:
                 forget.append(step.port.port)
-            else:
+            elif step.setting == settings.BOOT:
                 keep[step.port.port] = self.change.scripts[str(step.new)]
         slots = self.slots.get(plan.device, [])
-        script = compose.confirm_script(self.change.apply_id, slots, keep, forget)
-        return Job(self.change.fabric.device(plan.device), script)
+        script = compose.confirm_script(self.change.apply_id, slots, keep, forget, managed)
+        return Job(device, script)
 
     def _revert_job(self, name: str, ports: Sequence[str]) -> Job:
         return Job(self.change.fabric.device(name), compose.revert_script(self.change.apply_id, ports))
@@ -302,7 +329,7 @@ class Rollout:
     def _not_undone(self, port: PortId) -> str:
         reading = self.after.get(port.device)
         for step in self.change.plan.steps:
-            if step.port != port or step.setting == settings.BOOT or not isinstance(step.old, Known):
+            if step.port != port or step.setting in settings.KEPT or not isinstance(step.old, Known):
                 continue
             entry = entry_of(reading, port, step.setting)
             if entry != step.old:
@@ -315,7 +342,7 @@ class Rollout:
         return f"{outcome.message or wrong}; its timer reverts it {self.until()}"
 
     def _what_is_restored(self, port: PortId) -> str:
-        steps = [s for s in self.change.plan.steps if s.port == port and s.setting != settings.BOOT]
+        steps = [s for s in self.change.plan.steps if s.port == port and s.setting not in settings.KEPT]
         # What had no value and has none again, for the same reason, is as it was.
         reading = self.after.get(port.device)
         lost = [
@@ -337,6 +364,11 @@ class Rollout:
     def _hold(self, ports: Iterable[PortId], why: str) -> None:
         for port in ports:
             self.held.setdefault(port, why)
+
+    def _hold_used(self, found: Mapping[PortId, str]) -> None:
+        new = {port: why for port, why in found.items() if port not in self.held and port not in self.failed}
+        self.held.update(new)
+        self.in_use.update(new)
 
     def _hold_unread(self) -> None:
         planned = set(ports_of(self.change.plan.devices))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 
 from fabricctl.apply.render import NOT_KEPT
@@ -33,6 +33,8 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     for port, steps in _by_port(plan).items():
         unmarked = any(step.setting == settings.ECN and step.old == Known(value=False) for step in steps)
         lines = tuple(step_line(step, unset=unmarked and step.setting in _MARKING) for step in steps)
+        if port in plan.in_use:
+            lines = (*lines, f"in use: {plan.in_use[port]}")
         groups.setdefault(lines, []).append(port)
     for shown, ports in groups.items():
         yield _names(ports)
@@ -52,6 +54,14 @@ def pending_line(item: Pending) -> str:
     return f"{item.port} {item.setting}: stored, does not hold yet: {item.why}"
 
 
+def held_lines(held: Mapping[PortId, str]) -> Iterator[str]:
+    """Yield ``node3/eth1, leaf1/eth3: not attempted: ...``; ports held for the same stand together."""
+    groups: dict[str, list[PortId]] = {}
+    for port, why in held.items():
+        groups.setdefault(why, []).append(port)
+    yield from (f"{_names(ports)}: {why}" for why, ports in groups.items())
+
+
 def summary(plan: Plan) -> str:
     """Return how much a plan would change and how much of it disrupts, as one line."""
     waiting = (
@@ -67,7 +77,7 @@ def summary(plan: Plan) -> str:
     text = f"{_count(len(plan.steps), 'setting')} to change on {_count(devices, 'device')}"
     disrupting = sorted({s.disruption.value for s in plan.steps if s.disruption is not Disruption.NONE})
     if disrupting:
-        text += f"; disrupts: {', '.join(disrupting)}"
+        text += f"; disrupts: {', '.join(disrupting)}; {_asked(plan)}"
     if waiting:
         text += f"; {waiting}"
     if plan.rivals:
@@ -75,6 +85,14 @@ def summary(plan: Plan) -> str:
     if plan.unread:
         text += f"; {_count(len(plan.unread), 'device')} could not be read"
     return text
+
+
+def _asked(plan: Plan) -> str:
+    """Return whose word stands behind the plan's view of who uses the nodes."""
+    if not plan.scheduler:
+        return "no scheduler was asked"
+    taken = len(plan.in_use)
+    return f"{plan.scheduler}: " + (f"{_count(taken, 'port')} in use" if taken else "nobody is in the way")
 
 
 def step_line(step: Step, *, unset: bool = False) -> str:
@@ -119,6 +137,15 @@ def deviation(setting: str, wanted: Value, found: Entry) -> str:
             f"{name} should be {new}, is {old}" for name, old, new in _changes(setting, found.value, wanted)
         )
     return f"should be {value_text(setting, wanted)}, is {_before(setting, found, wanted)}"
+
+
+def kept_note(found: Entry, manager: str) -> str:
+    """Return what a network manager that does not keep the MTU does to it, in parentheses."""
+    if not isinstance(found, Known):
+        return ""
+    by = manager or "the host's network manager"
+    does = "leave it unset" if found.value == NOT_KEPT else f"set {found.value}"
+    return f" (a reboot or reconnect by {by} would {does})"
 
 
 def entry_text(setting: str, entry: Entry) -> str:

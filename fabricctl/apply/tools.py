@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from fabricctl import readback
 from fabricctl.apply.compose import Job
 from fabricctl.apply.rollout import Readings, Tools
+from fabricctl.apply.usage import scheduler_of
 from fabricctl.model.fabric import Device, Fabric
 from fabricctl.model.plan import PushOutcome
 from fabricctl.transport import connect
@@ -27,7 +28,7 @@ def connected(fabric: Fabric, report: Callable[[str], None]) -> Iterator[Tools]:
         def read(devices: Sequence[Device]) -> Readings:
             return readback.read(fabric, devices, transport, deadline_s=READ_S)
 
-        yield Tools(read=read, push=_push, report=report)
+        yield Tools(read=read, push=_push, report=report, scheduler=lambda: scheduler_of(fabric))
 
 
 def _push(jobs: Sequence[Job]) -> Sequence[PushOutcome]:

@@ -17,10 +17,12 @@ from fabricctl.cli.common import (
     tell,
     words,
 )
+from fabricctl.errors import UsageError
 from fabricctl.model.verdict import Outcome
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 _SHORTEST_S, _LONGEST_S = 10, 24 * 3600
+_DRAIN_WAIT_S = 3600
 
 
 def seconds(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | None:
@@ -34,6 +36,21 @@ def seconds(_ctx: click.Context, _param: click.Parameter, value: str | None) -> 
     if not _SHORTEST_S <= number <= _LONGEST_S:
         raise click.BadParameter(f"{value!r} is outside of 10s to 24h")
     return number
+
+
+def drain_seconds(wait_s: int | None, *, drain: bool) -> int | None:
+    """Return how long to wait for jobs, in seconds; None without ``--drain``.
+
+    Raises
+    ------
+    UsageError
+        A time was given without ``--drain``.
+    """
+    if drain:
+        return _DRAIN_WAIT_S if wait_s is None else wait_s
+    if wait_s is not None:
+        raise UsageError("--drain-wait means nothing without --drain", next_step="add --drain")
+    return None
 
 
 @click.command()
@@ -56,6 +73,18 @@ def seconds(_ctx: click.Context, _param: click.Parameter, value: str | None) -> 
     callback=seconds,
     help='Each device reverts by itself unless "fabricctl confirm" comes within this time (5m).',
 )
+@click.option("--disrupt", is_flag=True, help="Go on under running jobs.")
+@click.option(
+    "--drain",
+    is_flag=True,
+    help="Drain the nodes that would be disturbed, wait for their jobs, apply, verify, undrain.",
+)
+@click.option(
+    "--drain-wait",
+    metavar="TIME",
+    callback=seconds,
+    help="How long --drain waits for jobs to end.  [default: 1h]",
+)
 @json_option
 @click.pass_context
 def command(  # noqa: PLR0913, PLR0917  one parameter an option
@@ -68,6 +97,9 @@ def command(  # noqa: PLR0913, PLR0917  one parameter an option
     dry_run: bool,  # noqa: FBT001
     batch: int,
     confirm_within: int | None,
+    disrupt: bool,  # noqa: FBT001
+    drain: bool,  # noqa: FBT001
+    drain_wait: int | None,
     as_json: bool,  # noqa: FBT001
 ) -> None:
     """Set NICs and switches as intended, and prove it by reading back.
@@ -77,17 +109,23 @@ def command(  # noqa: PLR0913, PLR0917  one parameter an option
     reverted at once, together with the other end of its link, and the batches behind it are not begun. The
     settings are then kept over reboots. A second apply finds nothing to do and contacts no device to write.
 
+    What would disturb a node on which a job runs, or may run, is not attempted: the port and the other end of
+    its link are left as they are, the rest goes on. The scheduler (fabric_scheduler) is asked. --drain keeps
+    new jobs off these nodes and waits; it undrains only what it drained, and only nodes that were read back
+    as intended and passed a verify with the other drained or idle nodes.
+
     \b
     Examples:
       fabricctl apply
       fabricctl apply --limit leaf1,'node[12]' --yes
       fabricctl apply --confirm-within 5m     then, if all is well: fabricctl confirm
       fabricctl apply --batch 8 --yes --json
+      fabricctl apply --drain --drain-wait 4h --yes
 
     \b
     Exit codes: 0 done and proven, or nothing to do; 1 a port failed or the policy refuses;
-    2 usage; 3 you said no; 4 a device could not be read; 5 another run is at work, or an
-    apply waits to be confirmed.
+    2 usage; 3 you said no, or nodes are in use; 4 a device could not be read, or a drained
+    node could not be verified; 5 another run is at work, or an apply waits to be confirmed.
     """
     if dry_run:
         from fabricctl.cli import plan  # noqa: PLC0415
@@ -109,9 +147,14 @@ def command(  # noqa: PLR0913, PLR0917  one parameter an option
     started = time.monotonic()
     path = find_inventory(inventory, inventory_option)
     fabric, rules = load(path, policy)
-    options = Options(words(limit, "--limit"), batch, confirm_within)
+    wait = drain_seconds(drain_wait, drain=drain)
+    options = Options(words(limit, "--limit"), batch, confirm_within, disrupt, wait)
     with connected(fabric, tell) as tools, Store.open() as store:
         result = apply(fabric, rules, options, tools, store, asker(yes=yes, question="Apply this?"))
+        if result is not None and result.drain is not None:
+            from fabricctl.cli.draining import prove_and_undrain  # noqa: PLC0415  only then verify is loaded
+
+            result = prove_and_undrain(result, fabric, rules, tools, store)
     if result is not None and result.outcome is Outcome.PASS:
         remember_inventory(path)
     finish(result, started, as_json=as_json, simulated=fabric.simulated)

@@ -7,11 +7,13 @@ import time
 
 import click
 
+from fabricctl.cli import stored
 from fabricctl.cli.common import emit_json, json_option
 from fabricctl.cli.exits import Exit
 from fabricctl.errors import UsageError
 from fabricctl.model.certificate import Certificate
 from fabricctl.model.verdict import Outcome
+from fabricctl.model.words import quoted
 from fabricctl.plugin.layout import moment, table
 from fabricctl.store import Store
 
@@ -21,6 +23,10 @@ def command() -> None:
     """List, show and revoke certificates.
 
     A certificate says what was proved of a port, when, and until when that counts.
+
+    \b
+    Exit codes: 0 done; 2 there is no certificate of that name; 4 none of the named ones counts
+    now (list --valid), or there is no store, or it cannot be read.
     """
 
 
@@ -30,9 +36,19 @@ def command() -> None:
 @click.option("--all", "everything", is_flag=True, help="Also those that a newer one has replaced.")
 @json_option
 def list_(*, selectors: tuple[str, ...], valid: bool, everything: bool, as_json: bool) -> None:
-    """List the newest certificate of every port, or of the named nodes and ports."""
+    """List the newest certificate of every port, or of the named nodes and ports.
+
+    \b
+    Exit codes: 0 listed, or nothing has been certified yet; 2 there is no certificate of a name;
+    4 none of the named ones counts now (--valid), or the store cannot be read.
+    """
     now = time.time()
+    if not selectors and stored.nothing_yet(as_json=as_json):
+        return
     with Store.open(readonly=True) as store:
+        for selector in selectors:
+            if not store.certificates([selector], newest=False):
+                raise _unknown(selector)
         found = store.certificates(selectors or None, newest=not everything, valid_at=now if valid else None)
     if as_json:
         emit_json([{"state": _state(c, now), "certificate": c} for c in found])
@@ -41,7 +57,7 @@ def list_(*, selectors: tuple[str, ...], valid: bool, everything: bool, as_json:
         click.echo("\n".join(table([head, *(_row(certificate, now) for certificate in found)])))
         _warn_of_simulation(found)
     else:
-        click.echo("no certificates on record" + (f" for {', '.join(selectors)}" if selectors else ""))
+        click.echo("no certificate counts now" if valid else "no certificates on record")
     if selectors and not found:
         raise SystemExit(Exit.UNKNOWN)
 
@@ -50,12 +66,16 @@ def list_(*, selectors: tuple[str, ...], valid: bool, everything: bool, as_json:
 @click.argument("selector", metavar="NODE|PORT|ID")
 @json_option
 def show(*, selector: str, as_json: bool) -> None:
-    """Show what the certificates of a node or a port say, and what they are bound to."""
+    """Show what the certificates of a node or a port say, and what they are bound to.
+
+    \b
+    Exit codes: 0 shown; 2 there is no certificate of that name; 4 there is no store, or it cannot be read.
+    """
     now = time.time()
     with Store.open(readonly=True) as store:
         found = store.certificates([selector])
     if not found:
-        raise UsageError(f"there is no certificate for {selector!r}", next_step='see "fabricctl certs list"')
+        raise _unknown(selector)
     if as_json:
         emit_json([{"state": _state(c, now), "certificate": c} for c in found])
         return
@@ -67,25 +87,35 @@ def show(*, selector: str, as_json: bool) -> None:
 @click.option("--why", required=True, help="The reason, in one line; the gate shows it.")
 @json_option
 def revoke(*, selector: str, why: str, as_json: bool) -> None:
-    """Revoke the certificates of a node, of a port, or of one id: the gate says no until a new one."""
+    """Revoke the certificates of a node, of a port, or of one id: the gate says no until a new one.
+
+    \b
+    Exit codes: 0 revoked, now or before; 2 there is no certificate of that name; 4 the store cannot
+    be read or written; 5 another run is writing to it.
+    """
     reason = " ".join(why.split())
     if not reason:
         raise UsageError("--why is empty", next_step="say in a few words why the certificate must not count")
+    Store.open(readonly=True).close()  # where there is none it says so: none is begun to find nothing in it
     with Store.open() as store:
         revoked = store.revoke(selector, getpass.getuser(), reason, time.time())
         known = bool(revoked) or bool(store.certificates([selector]))
     if not known:
-        raise UsageError(f"there is no certificate for {selector!r}", next_step='see "fabricctl certs list"')
+        raise _unknown(selector)
     if as_json:
         emit_json([certificate.id for certificate in revoked])
         return
     for certificate in revoked:
         click.echo(f"revoked {certificate.id}")
     if not revoked:
-        click.echo(f"all certificates of {selector} were revoked before")
+        click.echo(f"all certificates of {quoted(selector)} were revoked before")
     else:
-        node = revoked[0].port.device
+        node = quoted(revoked[0].port.device)
         click.echo(f'to certify again: "fabricctl verify --pairs {node}:all"')
+
+
+def _unknown(selector: str) -> UsageError:
+    return UsageError(f"there is no certificate for {selector!r}", next_step='see "fabricctl certs list"')
 
 
 def _state(certificate: Certificate, now: float) -> str:

@@ -10,11 +10,12 @@ import click
 
 from fabricctl.apply.carry import Result, clock
 from fabricctl.apply.record import State
-from fabricctl.apply.show import pending_line, plan_lines
+from fabricctl.apply.show import held_lines, pending_line, plan_lines
 from fabricctl.cli.common import emit_json, tell
 from fabricctl.cli.exits import Exit, exit_for
 from fabricctl.errors import UsageError
 from fabricctl.model.plan import Plan
+from fabricctl.model.words import count
 
 
 def asker(*, yes: bool, question: str) -> Callable[[Plan], bool]:
@@ -60,7 +61,7 @@ def finish(result: Result | None, started: float, *, as_json: bool, simulated: s
         for line in _lines(result, seconds, simulated):
             click.echo(line)
     code = exit_for([result.outcome])
-    if code is Exit.PASS and result.pending:
+    if (code is Exit.PASS and result.pending) or result.waits_for_nodes:
         code = Exit.PENDING
     if code is not Exit.PASS:
         raise SystemExit(code)
@@ -68,7 +69,7 @@ def finish(result: Result | None, started: float, *, as_json: bool, simulated: s
 
 def _lines(result: Result, seconds: float, simulated: str) -> list[str]:
     lines = [f"{port}: failed: {why}" for port, why in result.failed.items()]
-    lines += [f"{port}: {why}" for port, why in result.held.items()]
+    lines += list(held_lines(result.held))
     lines += [f"{device}: not changed: {why}" for device, why in result.plan.unread.items()]
     lines += [pending_line(item) for item in result.pending]
     lines += list(result.notes)
@@ -88,16 +89,16 @@ def _summary(result: Result, seconds: float) -> str:
         idle = "nothing to do" if not changed and not result.plan.unread else "nothing was changed"
         return f"{name}{idle}; 0 tasks on 0 devices; {_proof(result)}; {seconds:.1f} s"
     counts = result.tasks.values()
-    sent = f"{sum(counts)} tasks on {len(counts)} devices, at most {max(counts)} each"
-    planned = f"{changed} settings to change on {len(result.plan.devices)} devices"
+    sent = f"{count(sum(counts), 'task')} on {count(len(counts), 'device')}, at most {max(counts)} each"
+    planned = f"{count(changed, 'setting')} to change on {count(len(result.plan.devices), 'device')}"
     return f"{name}{result.state}; {planned}; {sent}; {_proof(result)}; {seconds:.1f} s"
 
 
 def _proof(result: Result) -> str:
     as_what = "as before" if result.state is State.REVERTED else "as intended"
-    left = f", {len(result.plan.unread)} devices not read" if result.plan.unread else ""
+    left = f", {count(len(result.plan.unread), 'device')} not read" if result.plan.unread else ""
     waiting = f", {len(result.pending)} stored and pending until a reset" if result.pending else ""
-    return f"read back: {result.proven} of {result.total} settings {as_what}{waiting}{left}"
+    return f"read back: {result.proven} of {count(result.total, 'setting')} {as_what}{waiting}{left}"
 
 
 def _facts(result: Result, seconds: float, simulated: str) -> dict[str, object]:
@@ -111,6 +112,9 @@ def _facts(result: Result, seconds: float, simulated: str) -> dict[str, object]:
         "pending": result.pending,
         "failed": result.failed,
         "not_attempted": result.held,
+        "in_use": result.in_use,
+        "scheduler": result.plan.scheduler,
+        "drain": result.drain,
         "reverts_at": result.deadline,
         "notes": result.notes,
         "seconds": round(seconds, 1),

@@ -13,6 +13,7 @@ from fabricctl.cli.exits import exit_for
 from fabricctl.model.fabric import Fabric
 from fabricctl.model.policy import Policy
 from fabricctl.model.verdict import Finding, Outcome, worst
+from fabricctl.model.words import count
 from fabricctl.plugin import finder
 
 
@@ -56,8 +57,8 @@ def _as_json(fabric: Fabric, policy: Policy, findings: tuple[Finding, ...]) -> d
 def _as_text(fabric: Fabric, policy: Policy, findings: tuple[Finding, ...]) -> list[str]:
     """Return one line a check, then what did not pass in full, notes of what passed, and the outcome."""
     ports = sum(len(device.ports) for device in fabric.devices)
-    devices = f"{_count(len(fabric.nodes()), 'node')}, {_count(len(fabric.switches()), 'switch', 'switches')}"
-    cabling = f"{_count(ports, 'port')}, {_count(len(fabric.links), 'cable')}"
+    devices = f"{count(len(fabric.nodes()), 'node')}, {count(len(fabric.switches()), 'switch', 'switches')}"
+    cabling = f"{count(ports, 'port')}, {count(len(fabric.links), 'cable')}"
     lines = [f"{devices}, {cabling}; policy {policy.name}"]
     if fabric.simulated:
         lines.append(f"simulated: {fabric.simulated}")
@@ -77,7 +78,3 @@ def _line(finding: Finding) -> str:
 def _counts(findings: Iterable[Finding]) -> str:
     counts = Counter(finding.outcome for finding in findings)
     return ", ".join(f"{counts[outcome]} {outcome}" for outcome in Outcome if counts[outcome])
-
-
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"

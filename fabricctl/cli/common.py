@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import click
 
@@ -23,35 +23,48 @@ LAST_INVENTORY = "last-inventory"
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
+class FilePath(click.Path):
+    """A path that is named: an empty text (an unset variable in a script) would mean this folder."""
+
+    def __init__(self, *, file_okay: bool = True) -> None:
+        super().__init__(file_okay=file_okay, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path; a usage error if the text is empty."""
+        if not str(value).strip():
+            self.fail("it is empty; name a file, or leave it out", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 def inventory_argument(function: Decorated) -> Decorated:
     """Add ``[INVENTORY]``, ``-i`` and ``--policy`` to a command."""
     function = click.option(
         "--policy",
-        type=click.Path(path_type=Path),
+        type=FilePath(),
         help="Policy file, instead of the inventory's fabric_policy.",
     )(function)
     function = click.option(
         "-i",
         "inventory_option",
         metavar="INVENTORY",
-        type=click.Path(path_type=Path),
+        type=FilePath(),
         help="The same as [INVENTORY].",
     )(function)
-    return click.argument("inventory", required=False, type=click.Path(path_type=Path))(function)
+    return click.argument("inventory", required=False, type=FilePath())(function)
 
 
 def inventory_option(function: Decorated) -> Decorated:
     """Add only ``-i`` and ``--policy`` to a command that takes other arguments."""
     function = click.option(
         "--policy",
-        type=click.Path(path_type=Path),
+        type=FilePath(),
         help="Policy file, instead of the inventory's fabric_policy.",
     )(function)
     return click.option(
         "-i",
         "inventory_option",
         metavar="INVENTORY",
-        type=click.Path(path_type=Path),
+        type=FilePath(),
         help="The inventory to use.",
     )(function)
 
@@ -131,7 +144,8 @@ def tell(line: str) -> None:
 
 def on_terminal() -> bool:
     """Say whether standard error is a terminal, so that a progress bar makes sense."""
-    return sys.stderr.isatty()
+    stream: TextIO | None = sys.stderr  # None where it was closed from the beginning
+    return stream is not None and stream.isatty()
 
 
 def words(listed: str | None, option: str) -> tuple[str, ...]:

@@ -9,9 +9,13 @@ import click
 
 from fabricctl.cli.common import emit_json, find_inventory, inventory_argument, json_option, load, tell, words
 from fabricctl.cli.exits import Exit
+from fabricctl.model.words import count
 
 if TYPE_CHECKING:
     from fabricctl.apply.drift import Drift
+
+FEW = 4
+"""So many devices are named in the last line."""
 
 
 @click.command()
@@ -76,10 +80,23 @@ def _print(found: Drift) -> None:
     if found.never:
         more = f" and {len(found.never) - 1} more" if len(found.never) > 1 else ""
         click.echo(f"not compared, as no apply has proved it: {found.never[0]}{more}")
-    differ = len(found.differences)
-    verdict = f"drift: {differ} of {found.checked} settings differ" if differ else "no drift"
+    click.echo(_verdict(found))
+
+
+def _verdict(found: Drift) -> str:
+    """Return the last line; what was not read is never called free of drift."""
+    differ, compared = len(found.differences), count(found.checked, "setting")
+    if differ:
+        text = f"drift: {differ} of {compared} {'differs' if differ == 1 else 'differ'}"
+    else:
+        text = "nothing differs on the devices that were read" if found.unread else "no drift"
     if found.pending:
-        verdict += f"; {len(found.pending)} settings stored and pending until a reset"
+        text += f"; {count(len(found.pending), 'setting')} stored and pending until a reset"
     if found.unread:
-        verdict += f"; {len(found.unread)} devices could not be read"
-    click.echo(f"{verdict} ({found.checked} settings compared)" if not differ else verdict)
+        text += f"; {_few(list(found.unread))} could not be read"
+    return text if differ else f"{text} ({compared} compared)"
+
+
+def _few(names: list[str]) -> str:
+    shown = ", ".join(names[:FEW])
+    return shown if len(names) <= FEW else f"{shown} and {len(names) - FEW} more"

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 
 import click
 
 from fabricctl.cli import stored
 from fabricctl.cli.common import emit_json, json_option
 from fabricctl.errors import UsageError
+from fabricctl.model.fabric import Role
 from fabricctl.model.names import PairId
 from fabricctl.model.probe import Sample
 from fabricctl.model.reading import Known, Missing
 from fabricctl.model.stats import percentile
 from fabricctl.model.verdict import Outcome, Suspect, Verdict
+from fabricctl.model.words import count, quoted
 from fabricctl.plugin import finder
 from fabricctl.plugin.layout import duration, moment
 from fabricctl.plugin.protocols import RunReport
@@ -36,7 +39,13 @@ def command(*, target: str, run_id: str | None, as_json: bool) -> None:
     """Show the evidence behind a mark on a pair, a node or a run, and what to do.
 
     A pair is written node1:node2 or node1/eth1:node2/eth1, a port node1/eth1.
+
+    \b
+    Exit codes: 0 explained, whatever the verdicts are; 2 the run has no such pair, node or port, or
+    there is no such run; 4 there is no store, or it cannot be read.
     """
+    if not target.strip(" :"):
+        raise UsageError("no pair, node, port or run is named", next_step="name one, as in node1:node2")
     with Store.open(readonly=True) as store:
         if run_id is None and any(run.id == target for run in store.runs(limit=10_000)):
             run_id = target
@@ -65,15 +74,31 @@ def _chosen(report: RunReport, target: str) -> tuple[Verdict, ...]:
         left, _, right = target.replace(" -> ", ":").partition(":")
         chosen = [v for v in report.verdicts if _named(v.pair, left.strip(), right.strip())]
     if not chosen:
-        raise UsageError(
-            f"run {report.run.id} has no pair of {target!r}",
-            next_step=f'name another run with --run, or run "fabricctl verify --pairs {_as_spec(target)}"',
-        )
+        raise _no_such(report, target)
     return tuple(sorted(chosen, key=lambda v: v.outcome is Outcome.PASS))
 
 
-def _as_spec(target: str) -> str:
-    return target if ":" in target else f"{target}:all"
+def _no_such(report: RunReport, target: str) -> UsageError:
+    """Return what to say of a target without a pair: advise only a verify that can be."""
+    names = [
+        part.strip().partition("/")[0] for part in target.replace(" -> ", ":").split(":") if part.strip()
+    ]
+    what = f"run {report.run.id} has no pair of {target!r}"
+    for name in names:
+        if not report.fabric.has_device(name):
+            near = get_close_matches(name, [device.name for device in report.fabric.devices], n=1)
+            hint = f"did you mean {near[0]}? Or " if near else ""
+            return UsageError(
+                f"{what}: its inventory had no {name!r}", next_step=f"{hint}name another run with --run"
+            )
+        if report.fabric.device(name).role is not Role.NODE:
+            return UsageError(
+                f"{what}: {name} is a switch, and pairs are of nodes",
+                next_step="name a node that hangs on it",
+            )
+    spec = quoted(target.strip() if ":" in target else f"{target.strip()}:all")
+    step = f'name another run with --run, or run "fabricctl verify --pairs {spec}"'
+    return UsageError(what, next_step=step)
 
 
 def _named(pair: PairId, left: str, right: str) -> bool:
@@ -114,7 +139,7 @@ def _lines(
                 yield from _sample_lines(sample)
     if len(verdicts) > MOST_PAIRS:
         yield ""
-        yield f"and {len(verdicts) - MOST_PAIRS} more pairs; name one, as in node1:node2"
+        yield f"and {count(len(verdicts) - MOST_PAIRS, 'more pair')}; name one, as in node1:node2"
     yield ""
     yield from (f"{name} measures: {_measures(name)}" for name in probes)
     yield from _standing(report, verdicts)
@@ -189,4 +214,4 @@ def _standing(report: RunReport, verdicts: Sequence[Verdict]) -> Iterator[str]:
             yield f"certificate of {certificate.port} from this run: {certificate.outcome}"
     bad = sorted({v.pair.source.device for v in verdicts if v.outcome is not Outcome.PASS})
     if bad:
-        yield f'after the repair: "fabricctl verify --pairs {bad[0]}:all"'
+        yield f'after the repair: "fabricctl verify --pairs {quoted(bad[0])}:all"'

@@ -7,13 +7,15 @@ from pathlib import Path
 import click
 
 from fabricctl import resources
+from fabricctl.cli.common import FilePath
 from fabricctl.errors import UsageError
+from fabricctl.model.words import quoted
 
 _FILES = ("inventory.yml", "policy.yml")
 
 
 @click.command()
-@click.argument("directory", metavar="[DIR]", default=".", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("directory", metavar="[DIR]", default=".", type=FilePath(file_okay=False))
 @click.option("--force", is_flag=True, help="Overwrite an inventory.yml and a policy.yml that are there.")
 def command(directory: Path, *, force: bool) -> None:
     """Write a commented starter inventory and policy.
@@ -38,7 +40,7 @@ def command(directory: Path, *, force: bool) -> None:
         raise UsageError(f"cannot be written: {exc.strerror}", where=where, next_step=advice) from exc
     for name in _FILES:
         click.echo(f"wrote {directory / name}")
-    inventory = "" if directory == Path() else f" {directory / _FILES[0]}"
+    inventory = "" if directory == Path() else f" {quoted(str(directory / _FILES[0]))}"
     click.echo(f"next: describe your fabric in them, then run: fabricctl check{inventory}")
 
 

@@ -13,6 +13,7 @@ import click
 
 from fabricctl.lab import fabric, faults, flow, programs, state
 from fabricctl.lab.image import MIRROR_VARIABLE
+from fabricctl.model.words import quoted
 from fabricctl.resources import store_path
 from fabricctl.store import Store
 
@@ -47,6 +48,11 @@ def command() -> None:
 
     What it cannot show: real pauses, real congestion control, microseconds. DCB settings are
     kept and read back, but nothing is paused by them.
+
+    \b
+    Exit codes: 0 done; 1 it could not be built, started or reached; 2 usage, or there is no such
+    lab (down: 0, there is nothing to end); 5 another command is working on it; ssh: the code of
+    the remote command, 255 if the login failed.
     """
 
 
@@ -84,7 +90,7 @@ def up(name: str, nodes: int, rails: int, leaves: int, mirror: str, *, as_json: 
         ("known hosts", where.known_hosts),
     ):
         click.echo(f"{label:12} {path}")
-    click.echo(f"next         fabricctl plan {where.inventory}")
+    click.echo(f"next         fabricctl plan {quoted(str(where.inventory))}")
 
 
 @command.command()

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
+import json
 import signal
 import sys
 import traceback
+from contextlib import suppress
 from types import FrameType
 
 import click
 
 from fabricctl import __version__
 from fabricctl.cli.exits import Exit
+from fabricctl.cli.streams import patient
 from fabricctl.errors import (
     BusyError,
     DeadlineError,
     FabricctlError,
     InventoryError,
+    OutputError,
     StoreError,
     UnreachableError,
     UsageError,
@@ -90,7 +95,7 @@ def exit_code(error: FabricctlError) -> Exit:
         return Exit.USAGE
     if isinstance(error, BusyError):
         return Exit.BUSY
-    if isinstance(error, UnreachableError | DeadlineError | StoreError):
+    if isinstance(error, UnreachableError | DeadlineError | StoreError | OutputError):
         return Exit.UNKNOWN
     return Exit.FAILED
 
@@ -103,31 +108,79 @@ def main(argv: list[str] | None = None) -> None:
 def run(argv: list[str] | None = None) -> int:
     """Run the command line and return its exit code.
 
-    SIGTERM is handled as Ctrl-C is, so that a stopped run cleans up in the same way.
+    SIGTERM is handled as Ctrl-C is, so that a stopped run cleans up in the same way; a signal that whoever
+    called us has made us ignore stays ignored. A command that was called with ``--json`` and ends by an
+    error says so as JSON too.
     """
-    signal.signal(signal.SIGTERM, _interrupt)
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN:
+        signal.signal(signal.SIGTERM, _interrupt)
+    with patient() as out:
+        code, errors = _call(argv)
+        # What the command printed is a whole answer already; a second one would not be JSON any more.
+        if errors and out is not None and not out.used and wants_json(sys.argv[1:] if argv is None else argv):
+            with suppress(OutputError):
+                click.echo(_as_json(code, errors))
+    return code
+
+
+Errors = tuple[FabricctlError, ...]
+
+
+def _call(argv: list[str] | None) -> tuple[int, Errors]:
+    """Call the command; return its exit code and the errors it ended by, told on standard error."""
     try:
         code = cli.main(args=argv, prog_name="fabricctl", standalone_mode=False)
     except SystemExit as exc:
-        return exc.code if isinstance(exc.code, int) else Exit.PASS
+        return (exc.code if isinstance(exc.code, int) else Exit.PASS), ()
     except click.ClickException as exc:
         exc.show()
-        return Exit.USAGE
+        return Exit.USAGE, (_usage(exc),)
     except (click.Abort, KeyboardInterrupt):
         click.echo("fabricctl: interrupted", err=True)
-        return Exit.INTERRUPTED
+        return Exit.INTERRUPTED, (FabricctlError("interrupted"),)
     except FabricctlError as exc:
-        for line in getattr(exc, "lines", None) or (str(exc),):
-            click.echo(f"fabricctl: {line}", err=True)
-        return exit_code(exc)
-    except BrokenPipeError:
-        sys.stdout = None  # the reader has gone: nothing more to flush
-        return Exit.PASS
-    except Exception:  # noqa: BLE001  the outermost boundary: a bug is shown whole, with its own exit code
-        traceback.print_exc()
+        return _told(exc)
+    except Exception as exc:  # noqa: BLE001  the outermost boundary: a bug is shown whole, with its own exit code
+        if isinstance(exc, OSError) and exc.errno in {errno.ENOSPC, errno.EDQUOT}:
+            where = str(exc.filename or "")
+            return _told(OutputError("no space is left", where=where, next_step="make room on the disk"))
+        click.echo(traceback.format_exc(), err=True, nl=False)
         click.echo("fabricctl: internal error; please report the lines above", err=True)
-        return Exit.INTERNAL
-    return code if isinstance(code, int) else Exit.PASS
+        step = "please report the lines on standard error"
+        return Exit.INTERNAL, (FabricctlError(f"internal error: {type(exc).__name__}", next_step=step),)
+    return (code if isinstance(code, int) else Exit.PASS), ()
+
+
+def _told(error: FabricctlError) -> tuple[int, Errors]:
+    for line in getattr(error, "lines", None) or (str(error),):
+        click.echo(f"fabricctl: {line}", err=True)
+    return exit_code(error), (error, *getattr(error, "others", ()))
+
+
+def _usage(error: click.ClickException) -> UsageError:
+    context = getattr(error, "ctx", None)
+    where = context.command_path if context is not None else "fabricctl"
+    return UsageError(error.format_message(), where=where, next_step=f'see "{where} --help"')
+
+
+def wants_json(words: list[str]) -> bool:
+    """Say whether a command line asks for JSON: not where --json is for a program that is run elsewhere."""
+    given = words[: words.index("--")] if "--" in words else words
+    command: click.Command | None = cli
+    for word in given:
+        if isinstance(command, click.Group) and not word.startswith("-"):
+            command = command.get_command(click.Context(command), word)
+    foreign = command is not None and command.context_settings.get("ignore_unknown_options")
+    return "--json" in given and not foreign
+
+
+def _as_json(code: int, errors: Errors) -> str:
+    shown = [
+        {"what": " ".join(e.what.split()), "where": e.where, "next_step": " ".join(e.next_step.split())}
+        for e in errors
+    ]
+    others = {"others": shown[1:]} if len(shown) > 1 else {}
+    return json.dumps({"error": shown[0], **others, "exit_code": int(code)}, indent=2, ensure_ascii=False)
 
 
 def _interrupt(_signum: int, _frame: FrameType | None) -> None:

@@ -36,7 +36,9 @@ def command(
       fabricctl plan --policy stricter.yml --json
 
     \b
-    Exit codes: 0 nothing to do, 3 changes are pending or wait for a reset, 4 a device could not be read.
+    Exit codes: 0 nothing to do; 1 the policy says "unsupported: refuse" and a device cannot have a
+    setting; 2 usage, or a mistake in a file; 3 changes are pending or wait for a reset; 4 a device
+    could not be read.
     """
     from fabricctl.apply.flow import prepare  # noqa: PLC0415  jinja2 and paramiko load slowly
     from fabricctl.apply.plan import refusal  # noqa: PLC0415

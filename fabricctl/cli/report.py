@@ -18,6 +18,10 @@ def command(*, run: str | None, form: str, as_json: bool) -> None:
 
     RUN is a verify run, by default the newest one that ended. The exit status says only that the report
     could be made; "verify" says how the run went.
+
+    \b
+    Exit codes: 0 printed, whatever the verdicts are; 2 there is no such run, or no such format;
+    4 there is no store, or it cannot be read.
     """
     chosen = finder.report("json" if as_json else form)
     with Store.open(readonly=True) as store:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from fabricctl.cli.common import emit_json, json_option
+from fabricctl.cli.stored import nothing_yet
 from fabricctl.model.run import RunKind
 from fabricctl.plugin.layout import moment, state, table
 from fabricctl.store import Store
@@ -17,8 +18,13 @@ from fabricctl.store import Store
 def command(*, limit: int, kind: str | None, as_json: bool) -> None:
     """List what was done, when and by whom.
 
-    The newest comes first. A run that was killed is shown as interrupted.
+    The newest comes first. A run that was killed or stopped is shown as interrupted.
+
+    \b
+    Exit codes: 0 listed, or nothing has been done yet; 2 a wrong option; 4 the store cannot be read.
     """
+    if nothing_yet(as_json=as_json):
+        return
     with Store.open(readonly=True) as store:
         runs = store.runs(limit=limit, kind=RunKind(kind) if kind else None)
     if as_json:

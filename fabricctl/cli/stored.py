@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import click
+
+from fabricctl.cli.common import emit_json
 from fabricctl.errors import UsageError
 from fabricctl.model.run import Run, RunKind
 from fabricctl.plugin.protocols import RunReport
+from fabricctl.resources import store_path
 from fabricctl.store import Store
+
+
+def nothing_yet(*, as_json: bool) -> bool:
+    """Say whether there is no store yet, and print so: who lists what there is gets an empty list."""
+    if not Store.is_absent():
+        return False
+    if as_json:
+        emit_json([])
+    else:
+        click.echo(f"nothing yet: there is no store at {store_path()}")
+    return True
 
 
 def report(store: Store, run_id: str | None) -> RunReport:

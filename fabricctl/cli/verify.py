@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -15,6 +13,7 @@ from fabricctl.apply import plan
 from fabricctl.apply.intent import intents
 from fabricctl.cli import common
 from fabricctl.cli.exits import Exit, exit_for
+from fabricctl.cli.progress import progress
 from fabricctl.errors import UsageError
 from fabricctl.model.fabric import Fabric
 from fabricctl.model.names import PortId
@@ -23,7 +22,7 @@ from fabricctl.model.reading import DeviceReading
 from fabricctl.plugin import finder
 from fabricctl.plugin.protocols import RunReport
 from fabricctl.store import Store
-from fabricctl.verify.flow import Deviations, Means, Progress, Request, silent, verify
+from fabricctl.verify.flow import Deviations, Means, Request, verify
 
 UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600}
 
@@ -98,21 +97,6 @@ def deviations(fabric: Fabric, policy: Policy) -> Deviations:
         return plan.deviations(fabric, intents(fabric, policy), readings, drivers)
 
     return compare
-
-
-@contextmanager
-def progress() -> Iterator[Progress]:
-    """Show a bar on a terminal, nothing elsewhere."""
-    if not common.on_terminal():
-        yield silent
-        return
-    with click.progressbar(length=1, label="pairs", file=sys.stderr) as bar:
-
-        def show(done: int, total: int) -> None:
-            bar.length = total
-            bar.update(done - bar.pos)
-
-        yield show
 
 
 def _as_json(report: RunReport) -> dict[str, object]:

@@ -13,6 +13,8 @@ from fabricctl.plugin.protocols import Answers
 _TIMED_OUT = frozenset({124, 137})
 _NOT_FOUND = frozenset({126, 127})
 _SHOWN = 200
+_CANNOT = "Operation not supported"
+"""What the kernel says (EOPNOTSUPP) of a function that a driver does not have."""
 
 # What indexing, converting and walking parsed text of any shape can raise.
 _ODD = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError)
@@ -22,10 +24,16 @@ class Unread(Exception):  # noqa: N818  not an error of the program: a reason wh
     """There is no value; the message is the reason that a reading shows."""
 
 
+class Lacking(Unread):
+    """There is no value, and none can be set as long as driver and firmware are what they are."""
+
+
 def entry(reader: Callable[[], Value]) -> Entry:
     """Return what `reader` reads; whatever it stumbles over becomes the reason of a Missing."""
     try:
         return Known(_printable(reader()))
+    except Lacking as exc:
+        return Missing(_short(str(exc)), impossible=True)
     except Unread as exc:
         return Missing(_short(str(exc)))
     except _ODD as exc:
@@ -53,7 +61,12 @@ def text(answers: Answers, key: str) -> str:
         raise Unread(f"{program}: no answer in time")
     if answer.rc in _NOT_FOUND:
         raise Unread(f"{program}: the program is not installed ({said})")
-    raise Unread(f"{program}: {said or f'failed with exit status {answer.rc}'}")
+    raise refusal(f"{program}: {said or f'failed with exit status {answer.rc}'}")
+
+
+def refusal(said: str) -> Unread:
+    """Return the error for what a program said instead of an answer: Lacking if the driver has none of it."""
+    return Lacking(said) if _CANNOT in said else Unread(said)
 
 
 def partial(answers: Answers, key: str) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fabricctl.drivers import functions
-from fabricctl.drivers.answers import Unread, entry, partial
+from fabricctl.drivers.answers import Unread, entry, partial, refusal
 from fabricctl.model import settings
 from fabricctl.model.fabric import Port
-from fabricctl.model.reading import Entry, Missing
+from fabricctl.model.reading import Entry
 from fabricctl.plugin.protocols import Answers, Query
 
 _KEY = "ethtool pause"
@@ -22,8 +22,6 @@ for port; do
 done
 """
 _STATES = {"on": True, "off": False}
-# The kernel says so through either of its interfaces for ethtool.
-_LACKING = "Operation not supported"
 
 
 def query(ports: Sequence[Port]) -> Query:
@@ -33,17 +31,14 @@ def query(ports: Sequence[Port]) -> Query:
 
 def read_settings(name: str, answers: Answers) -> dict[str, Entry]:
     """Return whether function `name` pauses, or is paused, as a whole; impossible where it has no pause."""
-    found = entry(lambda: _paused(name, answers))
-    if isinstance(found, Missing) and _LACKING in found.reason:
-        return {settings.PAUSE: Missing(found.reason, impossible=True)}
-    return {settings.PAUSE: found}
+    return {settings.PAUSE: entry(lambda: _paused(name, answers))}
 
 
 def _paused(name: str, answers: Answers) -> bool:
     said = _said(name, answers)
     given = {label.strip(): value.strip() for label, _, value in (line.partition(":") for line in said)}
     if "RX" not in given or "TX" not in given:
-        raise Unread(f"ethtool: {' '.join(' '.join(said).split()) or 'printed nothing'}")
+        raise refusal(f"ethtool: {' '.join(' '.join(said).split()) or 'printed nothing'}")
     return _STATES[given["RX"]] or _STATES[given["TX"]]
 
 

@@ -13,9 +13,11 @@ from pathlib import Path
 
 from fabricctl.errors import FabricctlError, UsageError
 from fabricctl.gate.decide import decide, undecided
-from fabricctl.model.hostlist import expand
+from fabricctl.gate.printing import say, settle
 from fabricctl.model.certificate import Answer, Decision
 from fabricctl.model.codec import encode
+from fabricctl.model.hostlist import expand
+from fabricctl.model.names import HOST_NAME
 from fabricctl.store import Store
 
 YES, NO, USAGE, UNKNOWN, INTERNAL = 0, 1, 2, 4, 70
@@ -29,19 +31,25 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     0 is yes, 1 no, 4 unknown, 2 wrong usage, 70 a bug.
     """
-    arguments = _parser().parse_args(argv)
+    try:
+        return _answer(_parser().parse_args(argv))
+    finally:
+        settle()
+
+
+def _answer(arguments: argparse.Namespace) -> int:
     try:
         nodes = job_nodes(arguments.nodes)
         decision = ask(nodes, arguments.store)
     except UsageError as exc:
-        print(f"fabricctl-gate: {exc}", file=sys.stderr)  # noqa: T201  the program's answer
+        say(f"fabricctl-gate: {exc}", sys.stderr)
         return USAGE
     except Exception:  # noqa: BLE001  the outermost boundary: a bug must not look like a "no"
-        traceback.print_exc()
-        print("fabricctl-gate: internal error; please report the lines above", file=sys.stderr)  # noqa: T201
+        say(traceback.format_exc(), sys.stderr)
+        say("fabricctl-gate: internal error; please report the lines above", sys.stderr)
         return INTERNAL
     text = json.dumps(encode(decision), ensure_ascii=False) if arguments.json else decision.line
-    print(text)  # noqa: T201  the program's answer
+    say(text, sys.stdout)  # the exit code is the answer, whether anybody reads the line or not
     return exit_code(decision)
 
 
@@ -51,12 +59,15 @@ def job_nodes(text: str | None) -> tuple[str, ...]:
     Raises
     ------
     UsageError
-        None are named, or the list is malformed.
+        None are named, the list is malformed, or a name is none that an inventory can have.
     """
     named = text or next((os.environ[name] for name in _VARIABLES if os.environ.get(name)), "")
     nodes = expand(named)
     if not nodes:
         raise UsageError("no nodes are named", next_step="give --nodes node1,node2 or set SLURM_JOB_NODELIST")
+    if odd := next((name for name in nodes if not HOST_NAME.fullmatch(name)), ""):
+        step = "names have letters, digits, dots, dashes and underscores"
+        raise UsageError(f"{odd!r} is no name of a node", next_step=step)
     return nodes
 
 

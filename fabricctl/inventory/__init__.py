@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fabricctl.errors import InventoryError
 from fabricctl.inventory import ansible
 from fabricctl.inventory.build import Builder
 from fabricctl.inventory.hosts import Host, HostReader
-from fabricctl.inventory.policy import read_policy
+from fabricctl.inventory.policy import is_policy, read_policy
 from fabricctl.inventory.problems import InventoryFileError, Problems
-from fabricctl.inventory.sources import Sources, display
+from fabricctl.inventory.sources import YAML, Sources, display, static_files
 from fabricctl.model.fabric import Fabric
 from fabricctl.model.policy import Policy
 
@@ -40,8 +41,9 @@ def read(path: Path, *, policy: Path | None = None) -> tuple[Fabric, Policy]:
     if not path.exists():
         problems.add(str(path), "there is no such inventory", 'write one with "fabricctl init"')
         problems.raise_if_any()
+    _refuse_policies(path, problems)
     sources = Sources.scan(path)
-    reader = HostReader(ansible.listing(path), sources, problems)
+    reader = HostReader(_listing(path, sources), sources, problems)
     hosts = reader.hosts()
     fabric = Builder(hosts, reader).fabric(str(path.resolve()))
     chosen = _policy(policy or _named_policy(hosts, reader), problems)
@@ -52,6 +54,29 @@ def read(path: Path, *, policy: Path | None = None) -> tuple[Fabric, Policy]:
         message = f"{path} was refused without a reason"
         raise AssertionError(message)
     return fabric, chosen
+
+
+def _refuse_policies(path: Path, problems: Problems) -> None:
+    """Refuse a folder that is taken for an inventory and holds a policy: Ansible would read it as groups."""
+    files = [] if not path.is_dir() else [file for file in static_files(path) if file.suffix in YAML]
+    policies = [file for file in files if is_policy(file)]
+    if policies:
+        rest = [file for file in files if file not in policies]
+        advice = f"name {display(rest[0])}" if rest else "name the inventory file itself"
+        what = f"it holds {policies[0].relative_to(path)}, which is no inventory"
+        problems.add(display(path), what, advice)
+    problems.raise_if_any()
+
+
+def _listing(path: Path, sources: Sources) -> ansible.Listing:
+    try:
+        return ansible.listing(path)
+    except InventoryError as exc:
+        place = sources.odd_range() if ansible.HOST_RANGE in exc.what else None
+        if place is None:
+            raise
+        what = f"{place.owner!r}: Ansible's host range must be begin:end"
+        raise InventoryError(what, where=place.where, next_step="write node[1:4]") from exc
 
 
 def _named_policy(hosts: tuple[Host, ...], reader: HostReader) -> Path | None:

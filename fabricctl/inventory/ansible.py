@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fabricctl.errors import InventoryError, MissingToolError
+from fabricctl.model.words import quoted
 
 DEADLINE_S = 60.0
 """How long resolving an inventory may take in all."""
@@ -35,10 +36,14 @@ CONNECTION = (
 )
 """The connection variables that are used; passwords are never asked for."""
 
+HOST_RANGE = "host range"
+"""Begins what Ansible says of brackets in a host's name that are no range."""
+
 _OURS = re.compile(r"fabric_\w+")
 _ANSWER = re.compile(r"(\S+) \| (\w+)!? => (\{.*\})")
 _FAILED_PARSE = re.compile(
-    r"Failed to parse \S+ with (?!host_list|auto|toml)\w+ plugin: (.*?)(?=\[WARNING\]|ERROR!|$)"
+    # Ansible breaks lines, in the path too where it has a dash.
+    r"Failed to parse .+? with (?!host_list|auto|toml)\w+ plugin: (.*?)(?=\[WARNING\]|ERROR!|$)"
 )
 
 
@@ -144,7 +149,8 @@ def _resolve(hosts: dict[str, dict[str, Any]], path: Path, end: float) -> None:
             raise InventoryError(
                 f"{', '.join(keys)} of {missing[0]} cannot be resolved: it is a template or a vaulted value",
                 where=str(path),
-                next_step=f"see what Ansible says: ansible {missing[0]} -i {path} -m debug -a var={keys[0]}",
+                next_step=f"see what Ansible says: ansible {quoted(missing[0])} -i {quoted(str(path))}"
+                f" -m debug -a var={keys[0]}",
             )
 
 
@@ -197,7 +203,7 @@ def _run(program: str, arguments: tuple[str, ...], path: Path, end: float) -> st
             raise InventoryError(
                 f"{program} did not finish within {DEADLINE_S:.0f} s",
                 where=str(path),
-                next_step=f"see what it waits for: ansible-inventory -i {path} --list",
+                next_step=f"see what it waits for: ansible-inventory -i {quoted(str(path))} --list",
             ) from None
         except BaseException:
             _kill(process)
@@ -229,7 +235,9 @@ def _find(program: str) -> str:
 def _reason(err: str) -> str:
     text = " ".join(err.split())
     if causes := _FAILED_PARSE.findall(text):
-        return str(causes[0]).strip().rstrip(".")
+        # Each plug-in says why it could not; only the one for INI gets as far as a range.
+        cause = next((cause for cause in causes if HOST_RANGE in cause), causes[0])
+        return str(cause).strip().rstrip(".")
     _, _, error = text.rpartition("ERROR! ")
     return error or "no reason given"
 

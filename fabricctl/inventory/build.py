@@ -60,7 +60,14 @@ class Builder:
         for port in self._ports.values():
             ports[port.id.device].append(port)
         devices = tuple(_device(host, tuple(ports[host.name])) for host in self.hosts)
-        return Fabric(devices, tuple(sorted(links, key=lambda link: link.a)), source, self._simulated())
+        self._check_scheduler_nodes()
+        return Fabric(
+            devices,
+            tuple(sorted(links, key=lambda link: link.a)),
+            source,
+            simulated=self._simulated(),
+            scheduler=self._scheduler(),
+        )
 
     def _take_ports(self, host: Host) -> None:
         rails: dict[int, str] = {}
@@ -152,6 +159,35 @@ class Builder:
     def _note(self, cable: _Cable, what: str, next_step: str = "") -> None:
         self.reader.note(cable.host, (*cable.path, cable.far_key), what, next_step)
 
+    def _scheduler(self) -> str:
+        named: dict[str, str] = {}
+        for host in self.hosts:
+            named.setdefault(host.given.scheduler or "", host.name)
+        if len(named) > 1:
+            first, second = list(named)[:2]
+            what = f"{named[second]} has {second or 'none named'}, {named[first]} has {first or 'none named'}"
+            self.reader.note(
+                named[second or first],
+                ("fabric_scheduler",),
+                what,
+                "a fabric has one scheduler: name it in all: vars:",
+            )
+        return next(iter(named), "")
+
+    def _check_scheduler_nodes(self) -> None:
+        """Refuse two nodes that the scheduler would have to call the same."""
+        taken: dict[str, str] = {}
+        for host in self.hosts:
+            if host.given.role is Role.NODE:
+                called = host.given.scheduler_node or host.name
+                first = taken.setdefault(called, host.name)
+                if first != host.name:
+                    named = host if host.given.scheduler_node else self._by_name[first]
+                    what = (
+                        f"{called} is the scheduler's name of {first if named is host else host.name} already"
+                    )
+                    self.reader.note(named.name, ("fabric_scheduler_node",), what)
+
     def _simulated(self) -> str:
         said = sorted({host.given.simulated for host in self.hosts if host.given.simulated})
         return "; ".join(said)
@@ -167,6 +203,7 @@ def _device(host: Host, ports: tuple[Port, ...]) -> Device:
         ports=ports,
         tier=given.tier or "",
         pod=given.pod or "",
+        scheduler_node=given.scheduler_node or "",
     )
 
 

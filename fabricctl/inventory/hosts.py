@@ -13,9 +13,17 @@ from fabricctl.inventory.ansible import CONNECTION, Listing
 from fabricctl.inventory.complaints import Complaint, complaints, dotted
 from fabricctl.inventory.positions import Step
 from fabricctl.inventory.problems import Problems, suggestion
-from fabricctl.inventory.schema import FABRIC_WIDE, NO_DRIVER, PREFIX, ConnectionVars, HostVars
+from fabricctl.inventory.schema import (
+    FABRIC_WIDE,
+    NO_DRIVER,
+    NO_SCHEDULER,
+    PREFIX,
+    ConnectionVars,
+    HostVars,
+)
 from fabricctl.inventory.sources import Place, Sources
 from fabricctl.model.fabric import Endpoint, LinkLayer, Role
+from fabricctl.model.names import HOST_NAME
 from fabricctl.plugin import finder
 
 _CONNECTIONS = {
@@ -31,7 +39,7 @@ _CONNECTIONS = {
     "ansible.builtin.local": "local",
 }
 _DEVICE_KEYS = frozenset(HostVars.model_fields) - FABRIC_WIDE
-_ROOT_NAME = "/"
+_NAME_ADVICE = "use letters, digits, dots, dashes and underscores, no dash or dot first"
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,7 @@ class HostReader:
     sources: Sources
     problems: Problems
     refused: set[str] = field(default_factory=set)
+    _taken: dict[str, str] = field(default_factory=dict)
 
     def hosts(self) -> tuple[Host, ...]:
         """Return the sound hosts of the fabric; a host without a device variable is no part of it."""
@@ -83,13 +92,28 @@ class HostReader:
         connection = self._validate(
             name, ConnectionVars, {k: v for k, v in variables.items() if k in CONNECTION}
         )
-        if _ROOT_NAME in name:
-            self.problems.add(self.sources.host(name).where, f"{name}: a device's name has no slash")
+        self._check_name(name)
         if not isinstance(given, HostVars) or not isinstance(connection, ConnectionVars):
             self.refused.add(name)
             return None
         self._check_driver(name, given)
+        self._check_scheduler(name, given)
         return Host(name, given, self._endpoint(name, given, connection))
+
+    def _check_name(self, name: str) -> None:
+        """Refuse what is no host name, or cannot stand in Slurm's host lists beside the other names."""
+        where = self.sources.host(name).where
+        if not HOST_NAME.fullmatch(name):
+            self.problems.add(where, f"{name!r} is no name for a device", _NAME_ADVICE)
+        first = self._taken.setdefault(name.lower(), name)
+        if first != name:
+            what = f"{name} and {first} differ only in capitals"
+            self.problems.add(
+                where, what, f"host names are the same in both; {first} is at {self._at(first)}"
+            )
+
+    def _at(self, name: str) -> str:
+        return self.sources.host(name).where
 
     def _validate(
         self, host: str, model: type[BaseModel], values: Mapping[str, Any], *, device: bool = True
@@ -128,6 +152,14 @@ class HostReader:
             self.note(
                 host, path, f"there is no {kind} called {given.driver}", suggestion(given.driver, known)
             )
+
+    def _check_scheduler(self, host: str, given: HostVars) -> None:
+        known = (*finder.names("scheduler"), NO_SCHEDULER)
+        if given.scheduler is not None and given.scheduler not in known:
+            what = f"there is no scheduler called {given.scheduler}"
+            self.note(host, (f"{PREFIX}scheduler",), what, suggestion(given.scheduler, known))
+        if given.scheduler_node is not None and given.role is Role.SWITCH:
+            self.note(host, (f"{PREFIX}scheduler_node",), "a switch runs no jobs", "leave it out")
 
     def _endpoint(self, host: str, given: HostVars, connection: ConnectionVars) -> Endpoint:
         kind = _CONNECTIONS.get(connection.connection)

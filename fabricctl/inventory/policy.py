@@ -9,9 +9,10 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from fabricctl.errors import InventoryError
 from fabricctl.inventory.complaints import Complaint, complaints, dotted
 from fabricctl.inventory.policy_schema import LimitsFile, PolicyFile, latency_limits
-from fabricctl.inventory.positions import compose, repeated_keys, spot
+from fabricctl.inventory.positions import compose, entries, repeated_keys, spot
 from fabricctl.inventory.problems import Problems, suggestion
 from fabricctl.inventory.sources import display
 from fabricctl.model.fabric import LinkLayer
@@ -29,6 +30,12 @@ from fabricctl.plugin import finder
 
 ABOVE_PERCENTILE = 3
 """A percentile counts only if at least so many of the samples lie above it."""
+
+LOOKS_LIKE_ONE = 2
+"""A file with so many of a policy's keys is one, be it a good one or not."""
+
+LONGEST_SHOWN = 40
+"""So many characters of a value that makes no sense are shown."""
 
 _ETHERNET_ONLY = (
     "lossless",
@@ -53,7 +60,7 @@ def read_policy(path: Path) -> Policy:
     shown = display(path)
     problems = Problems()
     node = compose(path, shown)
-    values = _values(path, shown, problems)
+    values = _values(path, shown, problems, node)
     if node is None or not isinstance(values, dict):
         problems.add(f"{shown}:1", "a policy is a mapping", 'see "fabricctl init" for an example')
         problems.raise_if_any()
@@ -70,6 +77,16 @@ def read_policy(path: Path) -> Policy:
     return _policy(given, path)
 
 
+def is_policy(path: Path) -> bool:
+    """Say whether a file looks like a policy: several of its keys are a policy's, none is a group's."""
+    try:
+        node = compose(path, str(path))
+    except InventoryError:
+        return False
+    keys = {key for key, _, _ in entries(node)}
+    return len(keys & set(PolicyFile.model_fields)) >= LOOKS_LIKE_ONE and "all" not in keys
+
+
 def _validated(values: dict[str, Any]) -> tuple[PolicyFile | None, list[Complaint]]:
     try:
         given = PolicyFile.model_validate(values)
@@ -78,7 +95,7 @@ def _validated(values: dict[str, Any]) -> tuple[PolicyFile | None, list[Complain
     return given, list(_contradictions(given))
 
 
-def _values(path: Path, shown: str, problems: Problems) -> Any:
+def _values(path: Path, shown: str, problems: Problems, node: yaml.Node | None) -> Any:
     try:
         return yaml.safe_load(path.read_text(encoding="utf-8"))
     except yaml.MarkedYAMLError as exc:
@@ -86,6 +103,29 @@ def _values(path: Path, shown: str, problems: Problems) -> Any:
         problems.add(f"{shown}:{line}", f"cannot be used: {exc.problem}")
         problems.raise_if_any()
         raise
+    except ValueError:
+        # What looks like a number or a date and is none, such as 2026-13-01 or a number of 5,000 digits.
+        for bad in _senseless(node):
+            text = bad.value if len(bad.value) <= LONGEST_SHOWN else f"{bad.value[:LONGEST_SHOWN]}..."
+            problems.add(f"{shown}:{bad.start_mark.line + 1}", f"cannot be used: {text}", "put it in quotes")
+        problems.raise_if_any()
+        raise
+
+
+def _senseless(node: yaml.Node | None) -> Iterator[yaml.ScalarNode]:
+    """Walk the scalars below `node` that YAML takes for a value of a kind and cannot make one of."""
+    if isinstance(node, yaml.ScalarNode):
+        try:
+            yaml.constructor.SafeConstructor().construct_object(node)
+        except ValueError:
+            yield node
+    elif isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            yield from _senseless(item)
+    elif isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            yield from _senseless(key)
+            yield from _senseless(value)
 
 
 def _contradictions(given: PolicyFile) -> Iterator[Complaint]:
@@ -212,7 +252,8 @@ def _policy(given: PolicyFile, path: Path) -> Policy:
         unsupported=given.unsupported,
         source=str(path.resolve()),
         dscp_map=given.dscp_map,
-        dcqcn=bool(given.ecn and given.cnp) if given.dcqcn is None else given.dcqcn,
+        # Where nothing marks, nothing is to be heeded, and what NICs would do about it is their own matter.
+        dcqcn=(True if given.ecn and given.cnp else None) if given.dcqcn is None else given.dcqcn,
         nic_parameters=given.nic_parameters,
         nic_priority_buffer=given.nic_buffers.by_priority if given.nic_buffers else (),
         nic_buffer_bytes=given.nic_buffers.sizes if given.nic_buffers else (),

@@ -18,7 +18,13 @@ RDMA_HEADERS_BYTES = 96
 """What a NIC takes off its MTU before it rounds down to an RDMA MTU; soft-RoCE takes only 80."""
 RDMA_MTUS = (256, 512, 1024, 2048, 4096)
 
-_PERCENTILE = re.compile(r"p(\d{1,2}(?:\.\d{1,4})?)_(ns|us|ms)")
+LONGEST_LIMIT_NS = 60 * 1_000_000_000
+"""No operation that takes a minute passes as a latency; more is a typing error."""
+LONGEST_AGE_S = 10 * 365 * 24 * 3600
+LARGEST_BYTES = 1 << 40
+
+_PERCENTILE = re.compile(r"p([0-9]{1,2}(?:\.[0-9]{1,4})?)_(ns|us|ms)")
+_SPEED = re.compile(r"[1-9][0-9]{0,5}")
 _UNIT_NS = {"ns": 1, "us": 1000, "ms": 1_000_000}
 
 
@@ -36,15 +42,22 @@ def _rdma_mtu(value: int) -> int:
 def _speed_key(value: Any) -> Any:
     if value == "default":
         return 0
-    if not str(value).isdecimal() or int(value) == 0:
+    if not _SPEED.fullmatch(str(value)):
         raise ValueError("must be a port speed in Gb/s, or default")
+    return value
+
+
+def _age(value: int) -> int:
+    if value > LONGEST_AGE_S:
+        raise ValueError(f"must be at most {LONGEST_AGE_S // (24 * 3600)}d (10 years)")
     return value
 
 
 Priority = Annotated[Int, Field(ge=0, le=7)]
 Dscp = Annotated[Int, Field(ge=0, le=63)]
 Mtu = Annotated[Int, Field(ge=68, le=65535)]
-Size = Annotated[int, BeforeValidator(size_bytes), Field(ge=1)]
+Size = Annotated[int, BeforeValidator(size_bytes), Field(ge=1, le=LARGEST_BYTES)]
+Age = Annotated[int, BeforeValidator(duration_s), Field(ge=60), AfterValidator(_age)]
 Percent = Annotated[Int, Field(ge=1, le=100)]
 SpeedKey = Annotated[int, BeforeValidator(_speed_key), Field(ge=0, le=3200)]
 Topology = Literal["any", "loopback", "same_leaf", "cross_leaf", "cross_pod", "cross_rail"]
@@ -112,24 +125,33 @@ def latency_limits(probe: str, topology: str, given: Mapping[str, Any]) -> tuple
     Raises
     ------
     ValueError
-        A key is no percentile with a unit, a value is no positive number, or a higher percentile has the
-        lower limit.
+        A key is no percentile with a unit, a value is no number from 1 ns to a minute, or a higher
+        percentile has the lower limit.
     """
     found: dict[float, int] = {}
     for key, value in given.items():
         match = _PERCENTILE.fullmatch(str(key))
         if not match or float(match[1]) <= 0:
             raise ValueError(f"{key}: unknown key; write pN_ns, pN_us or pN_ms with 0 < N < 100: p99_us")
-        if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-            raise ValueError(f"{key}: must be a number above 0")
         if float(match[1]) in found:
             raise ValueError(f"{key}: a second limit for p{match[1]}")
-        found[float(match[1])] = round(value * _UNIT_NS[match[2]])
+        found[float(match[1])] = _limit_ns(str(key), value, _UNIT_NS[match[2]])
     ordered = sorted(found.items())
     for (low, low_ns), (high, high_ns) in pairwise(ordered):
         if high_ns < low_ns:
             raise ValueError(f"the limit of p{high:g} is less than that of p{low:g}")
     return tuple(LatencyLimit(probe, percentile, max_ns, topology) for percentile, max_ns in ordered)
+
+
+def _limit_ns(key: str, value: Any, unit_ns: int) -> int:
+    # Not a number (.nan) is above nothing; infinity (.inf) is refused with what is too much.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        raise ValueError(f"{key}: must be a number above 0")
+    if value > LONGEST_LIMIT_NS / unit_ns:
+        raise ValueError(f"{key}: must be at most a minute")
+    if value * unit_ns < 1:
+        raise ValueError(f"{key}: must be at least 1 ns")
+    return round(value * unit_ns)
 
 
 def _percentiles(value: Any) -> Any:
@@ -156,7 +178,7 @@ class LimitsFile(Strict):
 class GateFile(Strict):
     """``gate``."""
 
-    max_age: Annotated[int, BeforeValidator(duration_s), Field(ge=60)] = 7 * 24 * 3600
+    max_age: Age = 7 * 24 * 3600
     unknown: Stance = Stance.REFUSE
     simulated: Stance = Stance.REFUSE
     pairs: Literal["all", "ports"] = "all"
@@ -170,7 +192,7 @@ class BuffersFile(Strict):
     """``nic_buffers``: receive buffers of NICs; what is not named is buffer 0, or has no room."""
 
     priority: dict[Priority, Priority]
-    bytes: dict[Priority, Annotated[int, BeforeValidator(size_bytes), Field(ge=1)]]
+    bytes: dict[Priority, Size]
 
     @model_validator(mode="after")
     def _roomy(self) -> Self:

@@ -8,12 +8,16 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from fabricctl.model.fabric import LinkLayer, Role
+from fabricctl.model.names import HOST_NAME
 
 PREFIX = "fabric_"
-FABRIC_WIDE = frozenset({"policy", "simulated", "known_hosts", "link_layer"})
+FABRIC_WIDE = frozenset({"policy", "simulated", "known_hosts", "link_layer", "scheduler"})
 """Variables that a site may set for all hosts: by themselves they make no host a part of the fabric."""
 NO_DRIVER = "none"
 """The driver of a device that is only checked and probed, never configured."""
+
+NO_SCHEDULER = "none"
+"""The scheduler of a fabric whose nodes no scheduler gives to jobs."""
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:/@+-]*$"
 
@@ -46,6 +50,7 @@ def _interface(value: str) -> str:
 Int = Annotated[int, BeforeValidator(_not_bool)]
 Text = Annotated[str, BeforeValidator(_text)]
 Name = Annotated[str, BeforeValidator(_text), Field(pattern=_NAME, max_length=64)]
+HostName = Annotated[str, BeforeValidator(_text), Field(pattern=rf"^{HOST_NAME.pattern}$", max_length=253)]
 Address = Annotated[str, BeforeValidator(_text), AfterValidator(_interface)]
 Metres = Annotated[float, BeforeValidator(_not_bool), Field(ge=0, le=100_000)]
 Speed = Annotated[int, BeforeValidator(_not_bool), Field(ge=1, le=3200)]
@@ -100,6 +105,8 @@ class HostVars(Strict):
     policy: Text | None = None
     simulated: Text = ""
     known_hosts: Text = ""
+    scheduler: Name | None = None
+    scheduler_node: HostName | None = None
 
 
 class ConnectionVars(BaseModel):

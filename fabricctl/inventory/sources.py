@@ -13,7 +13,7 @@ import yaml
 from fabricctl.inventory.positions import Step, child, compose, entries, repeated_keys, spot
 from fabricctl.inventory.problems import Problems, suggestion
 
-_YAML = {".yml", ".yaml", ".json"}
+YAML = {".yml", ".yaml", ".json"}
 _NO_INVENTORY = {"group_vars", "host_vars"}
 _IGNORED = (
     ".pyc",
@@ -82,7 +82,7 @@ class Sources:
             skip with everything below it.
         """
         sources = cls(path)
-        for file in _files(path):
+        for file in static_files(path):
             sources._take(file)
         problems = Problems()
         for shown, node in sources.trees.items():
@@ -99,7 +99,7 @@ class Sources:
         shown = display(file)
         if _is_program(file):
             return
-        if file.suffix in _YAML:
+        if file.suffix in YAML:
             node = compose(file, shown)
         else:
             self.texts[shown] = file.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -143,6 +143,19 @@ class Sources:
                 if text.split() and _matches(text.split()[0], host):
                     return Place(f"{shown}:{number}", host, secret=self.vaulted)
         return Place(f"{display(self.path)} (a dynamic source, no line known)", host, secret=self.vaulted)
+
+    def odd_range(self) -> Place | None:
+        """Return where a host's name has brackets that are no range of Ansible's, such as ``node[1-4]``."""
+        for shown, node in self.trees.items():
+            for name, line, _ in _hosts(node):
+                if _has_odd_range(name):
+                    return Place(f"{shown}:{line}", name)
+        for shown, lines in self.texts.items():
+            for number, text in enumerate(lines, 1):
+                first = text.split()[0] if text.split() else ""
+                if not first.startswith(("[", "#", ";")) and _has_odd_range(first):
+                    return Place(f"{shown}:{number}", first)
+        return None
 
     def _locate_in_text(self, host: str, groups: Sequence[str], key: str) -> Place | None:
         """Find a host's or a group's ``key=value`` in INI files; a host's own line counts first."""
@@ -189,7 +202,7 @@ class Sources:
             yield from self._vars_cache[stem]
 
     def _read_vars(self, stem: Path) -> Iterator[tuple[str, yaml.Node]]:
-        for candidate in (stem, *(stem.with_name(stem.name + suffix) for suffix in sorted(_YAML))):
+        for candidate in (stem, *(stem.with_name(stem.name + suffix) for suffix in sorted(YAML))):
             files = sorted(candidate.rglob("*")) if candidate.is_dir() else [candidate]
             for file in files:
                 if not file.is_file() or file.name.endswith(_IGNORED):
@@ -208,20 +221,21 @@ def display(path: Path) -> str:
         return str(path)
 
 
-def _files(path: Path) -> Iterator[Path]:
+def static_files(path: Path) -> Iterator[Path]:
+    """Walk the files that Ansible reads of an inventory: the file itself, or those in the folder."""
     if not path.is_dir():
         yield path
         return
     for entry in sorted(path.iterdir()):
         if entry.name.startswith(".") or entry.name in _NO_INVENTORY or entry.name.endswith(_IGNORED):
             continue
-        yield from _files(entry)
+        yield from static_files(entry)
 
 
 def _is_program(file: Path) -> bool:
     with file.open("rb") as stream:
         start = stream.read(2)
-    return start == b"#!" or (os.access(file, os.X_OK) and file.suffix not in _YAML)
+    return start == b"#!" or (os.access(file, os.X_OK) and file.suffix not in YAML)
 
 
 def _try_compose(file: Path) -> yaml.Node | None:
@@ -262,6 +276,11 @@ def _matches(pattern: str, host: str) -> bool:
         return True
     parts = re.split(r"\[[^\]]*\]", pattern)
     return len(parts) > 1 and re.fullmatch(r"[A-Za-z0-9]+".join(map(re.escape, parts)), host) is not None
+
+
+def _has_odd_range(name: str) -> bool:
+    inside = re.findall(r"\[([^\]]*)\]?", name)
+    return any(not re.fullmatch(r"[A-Za-z0-9]+:[A-Za-z0-9]+(:[0-9]+)?", text) for text in inside)
 
 
 def _check_groups(shown: str, node: yaml.Node, problems: Problems) -> None:

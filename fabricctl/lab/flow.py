@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fabricctl.errors import LabError
+from fabricctl.errors import LabError, UsageError
 from fabricctl.lab import boot, fabric, guest, identity, image, inventory, programs, saved, state
 from fabricctl.lab.console import Console
 from fabricctl.lab.qmp import Qmp
@@ -107,19 +107,26 @@ def existing(where: Places) -> State:
 
     Raises
     ------
+    UsageError
+        There is no such lab.
     LabError
-        There is no such lab, or its `up` did not finish.
+        Its `up` did not finish.
     """
-    found = state.load(where)
-    if found is None:
-        raise LabError(
-            f"there is no lab {where.name!r}",
-            next_step=f"bring it up: fabricctl lab up --name {where.name}",
-        )
+    found = _known(where)
     if found.phase != "up":
         raise LabError(
             f"the lab {where.name!r} did not come up fully",
             next_step=f"bring it up again: fabricctl lab up --name {where.name}",
+        )
+    return found
+
+
+def _known(where: Places) -> State:
+    found = state.load(where)
+    if found is None:
+        raise UsageError(
+            f"there is no lab {where.name!r}",
+            next_step=f"bring it up: fabricctl lab up --name {where.name}",
         )
     return found
 
@@ -250,15 +257,10 @@ def status(where: Places) -> Status:
 
     Raises
     ------
-    LabError
+    UsageError
         There is no such lab.
     """
-    now = state.load(where)
-    if now is None:
-        raise LabError(
-            f"there is no lab {where.name!r}",
-            next_step=f"bring it up: fabricctl lab up --name {where.name}",
-        )
+    now = _known(where)
     layout = fabric.plan(now.shape)
     guests = tuple(
         GuestStatus(

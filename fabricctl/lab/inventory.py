@@ -35,6 +35,7 @@ def text(fabric: Fabric, where: Places, ports: Mapping[str, int]) -> str:
             "vars": {
                 "fabric_policy": where.policy.name,
                 "fabric_simulated": SIMULATED,
+                "fabric_scheduler": "none",
                 "fabric_known_hosts": str(where.known_hosts),
                 "ansible_user": "root",
                 "ansible_ssh_private_key_file": str(where.user_key),

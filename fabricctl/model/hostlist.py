@@ -12,7 +12,7 @@ LARGEST = 100_000
 """More names than any job has: a range beyond is a typing error."""
 
 _PIECE = re.compile(r"(?:[^,\[\]]|\[[^\[\]]*\])+")
-_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+_RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 
 
 def expand(text: str) -> tuple[str, ...]:
@@ -26,8 +26,11 @@ def expand(text: str) -> tuple[str, ...]:
     Raises
     ------
     UsageError
-        Brackets do not match, a range is empty or runs backwards, or there are more than 100,000 names.
+        Brackets do not match, a range is empty or runs backwards, there are more than 100,000 names, or a
+        character is not printable (a line break).
     """
+    if not text.isprintable():
+        raise _wrong(text)
     names: dict[str, None] = {}
     rest = text.strip()
     while rest:

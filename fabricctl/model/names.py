@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+"""What a host, and a node of a scheduler, may be called: what fits into Slurm's host lists."""
 
 
 @dataclass(frozen=True, order=True, slots=True)

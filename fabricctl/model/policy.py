@@ -178,7 +178,7 @@ class Policy:
     dscp_map
         The priorities of all other DSCPs.
     dcqcn
-        Whether NICs take part in DCQCN on the lossless priority; it follows from `ecn` and `cnp` unless said.
+        Whether NICs take part in DCQCN on the lossless priority; None leaves that to them.
     nic_parameters
         By NIC driver and name: values for NICs of that vendor alone (``mlx5``, ``rp_ai_rate``).
     nic_priority_buffer, nic_buffer_bytes
@@ -199,7 +199,7 @@ class Policy:
     unsupported: Stance = Stance.WARN
     source: str = ""
     dscp_map: DscpMap = DscpMap.ZERO
-    dcqcn: bool = False
+    dcqcn: bool | None = None
     nic_parameters: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     nic_priority_buffer: tuple[int, ...] = ()
     nic_buffer_bytes: tuple[int, ...] = ()

@@ -12,6 +12,7 @@ from fabricctl.model.policy import Limits
 from fabricctl.model.probe import Sample
 from fabricctl.model.stats import percentile
 from fabricctl.model.verdict import Finding, Outcome, Suspect, Verdict, worst
+from fabricctl.model.words import count
 from fabricctl.plugin import finder
 from fabricctl.plugin.judging import ANY
 from fabricctl.plugin.layout import duration, moment, state, table
@@ -81,7 +82,7 @@ def _pairs(report: RunReport) -> Iterator[str]:
     ]
     yield from table(list(zip(*columns, strict=True)))
     if len(passed) > MOST_PASSED:
-        yield f"and {len(passed) - MOST_PASSED} more pairs that passed"
+        yield f"and {count(len(passed) - MOST_PASSED, 'more pair')} that passed"
     known = finder.names("probe")
     for check in checks:
         if check in known:
@@ -198,7 +199,7 @@ def _why(verdict: Verdict) -> Iterator[str]:
 
 def _suspects(suspects: Iterable[Suspect]) -> Iterator[str]:
     for suspect in suspects:
-        yield f"SUSPECT {suspect.element}: explains {len(suspect.explains)} pairs"
+        yield f"SUSPECT {suspect.element}: explains {count(len(suspect.explains), 'pair')}"
         yield f"  {suspect.evidence}"
         if suspect.ambiguous_with:
             yield f"  ambiguous: {', '.join(suspect.ambiguous_with)} would explain as much"
@@ -217,8 +218,7 @@ def _certificates(certificates: Sequence[Certificate]) -> Iterator[str]:
             yield f"no certificate for {certificate.port}: {certificate.outcome}{suspect}"
     passed = [c.expires_at for c in certificates if c.outcome is Outcome.PASS]
     if passed:
-        ports = "1 port" if len(passed) == 1 else f"{len(passed)} ports"
-        yield f"{ports} certified until {moment(min(passed))}"
+        yield f"{count(len(passed), 'port')} certified until {moment(min(passed))}"
 
 
 def _next_step(report: RunReport) -> Iterator[str]:

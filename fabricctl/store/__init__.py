@@ -21,7 +21,7 @@ from fabricctl.model.evidence import Evidence
 from fabricctl.model.run import Run, RunKind
 from fabricctl.model.verdict import Outcome
 from fabricctl.resources import store_path
-from fabricctl.store.database import connect, mapped
+from fabricctl.store.database import connect, is_absent, mapped
 from fabricctl.store.process import is_gone, own_mark
 
 __all__ = ["Store"]
@@ -48,12 +48,17 @@ class Store:
         Raises
         ------
         StoreError
-            It is absent (read only), damaged, not ours to open, or of a newer fabricctl.
+            It is absent (read only), damaged, not ours, of a newer fabricctl, or its disk is full.
         BusyError
             Another process has been writing for more than ten seconds.
         """
         place = (path or store_path()).absolute()
         return cls(connect(place, readonly=readonly), place)
+
+    @staticmethod
+    def is_absent(path: Path | None = None) -> bool:
+        """Say whether there is no store yet, so that nothing has been recorded."""
+        return is_absent(path or store_path())
 
     def close(self) -> None:
         """Close the file."""
@@ -341,10 +346,11 @@ class Store:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
+                self._connection.execute("COMMIT")
             except BaseException:
-                self._connection.execute("ROLLBACK")
+                if self._connection.in_transaction:  # on a full disk SQLite takes it back by itself
+                    self._connection.execute("ROLLBACK")
                 raise
-            self._connection.execute("COMMIT")
 
     def _load(self, text: str | bytes) -> Any:
         try:

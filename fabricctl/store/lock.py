@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -34,24 +35,16 @@ def hold(name: str, purpose: str) -> Iterator[None]:
     BusyError
         Another run holds it; the error names its process, since when and what for.
     StoreError
-        The lock file cannot be written.
+        The lock file cannot be made or written: no space, a read-only disk, or a file system without locks.
     """
     path = _path(name)
     try:
         make_private_folder(path.parent)
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as exc:
-        raise StoreError(
-            f"the lock file cannot be written: {exc.strerror}",
-            where=str(path),
-            next_step="make its folder writable or set FABRICCTL_STORE to a file elsewhere",
-        ) from exc
+        raise _unusable(path, exc) from exc
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as exc:
-            raise _busy(name, handle) from exc
-        _write(handle, json.dumps({"pid": os.getpid(), "since": time.time(), "purpose": purpose}))
+        _take(handle, name, path, purpose)
         try:
             yield
         finally:
@@ -60,6 +53,26 @@ def hold(name: str, purpose: str) -> Iterator[None]:
                 os.ftruncate(handle, 0)
     finally:
         os.close(handle)
+
+
+def _take(handle: int, name: str, path: Path, purpose: str) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _write(handle, json.dumps({"pid": os.getpid(), "since": time.time(), "purpose": purpose}))
+    except BlockingIOError as exc:
+        raise _busy(name, handle) from exc
+    except OSError as exc:
+        raise _unusable(path, exc) from exc
+
+
+def _unusable(path: Path, exc: OSError) -> StoreError:
+    full = exc.errno in {errno.ENOSPC, errno.EDQUOT}
+    step = "make room on its disk" if full else "make its folder writable"
+    return StoreError(
+        f"the lock file cannot be written: {'no space is left' if full else exc.strerror}",
+        where=str(path),
+        next_step=f"{step}, or set FABRICCTL_STORE to a file elsewhere",
+    )
 
 
 def _path(name: str) -> Path:

@@ -26,7 +26,7 @@ def test_plan_shows_and_changes_nothing(call: Call, world: Any) -> None:
         "    mtu_bytes: 1500 -> 4200  (undo: 1500; disrupts: mtu change)",
         "    pfc_priorities: none -> 3  (undo: none)",
         "    boot: lost at reboot -> kept over reboots  (undo: lost at reboot)",
-        "12 settings to change on 3 devices; disrupts: mtu change",
+        "12 settings to change on 3 devices; disrupts: mtu change; no scheduler was asked",
     ]
     assert world.pushes == []
 
@@ -111,13 +111,17 @@ def test_drift_exit_codes_and_lines(call: Call, world: Any) -> None:
     clean = call("drift")
     assert (clean.exit_code, clean.stdout) == (0, "no drift (12 settings compared)\n")
     world.silent.add("node1")
-    assert call("drift").exit_code == 4
+    blind = call("drift")
+    assert blind.exit_code == 4
+    assert blind.stdout.splitlines()[-1] == (
+        "nothing differs on the devices that were read; node1 could not be read (9 settings compared)"
+    )
     world.set(PortId("node2", "eth1"), "pfc_priorities", "()")
     found = call("drift")
     assert found.exit_code == 3
     assert "node2/eth1 pfc_priorities: should be 3, is none (since apply a" in found.stdout
     assert "node1: could not be read: no route to host" in found.stdout
-    assert found.stdout.splitlines()[-1] == "drift: 1 of 9 settings differ; 1 devices could not be read"
+    assert found.stdout.splitlines()[-1] == "drift: 1 of 9 settings differs; node1 could not be read"
 
 
 def test_rollback(call: Call, world: Any) -> None:

@@ -140,3 +140,13 @@ def test_a_port_name_cannot_leave_its_folder() -> None:
         compose.confirm_script("a1", [], {"../../cron.d/x": "true\n"}, [])
     with pytest.raises(UsageError, match="is no network interface"):
         compose.push_script("a1", 1, [change("../x")], 600)
+
+
+def test_confirm_runs_what_the_network_manager_is_told_by_name_and_leaves_no_file(make_world: Make) -> None:
+    world = make_world()
+    scripts = {"eth1": 'cat; echo "told $*"\n', "eth2": "exit 1\n"}
+    done = world.run("node1", compose.confirm_script("a1", [], {"eth1": "true\n"}, [], scripts))
+    assert done.stdout.splitlines() == ["told mtu_kept", "fabricctl-port eth1 0", "fabricctl-port eth2 1"]
+    # The rest is kept all the same.
+    assert (done.returncode, (world.root / "node1/etc/fabricctl/ports/eth1.sh").exists()) == (1, True)
+    assert list((world.root / "node1/run/fabricctl").glob("*.kept")) == []

@@ -31,7 +31,7 @@ def run(world: Any, fakes: Any, store: Store, options: Options | None = None, **
 
 
 def take_back(world: Any, store: Store, name: str | None = None) -> Any:
-    return rollback(world.fabric, name, 32, world.tools(), store, yes)
+    return rollback(world.fabric, name, Options(), world.tools(), store, yes)
 
 
 def mtus(world: Any) -> dict[str, str]:

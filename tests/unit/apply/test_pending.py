@@ -45,7 +45,7 @@ def test_what_is_stored_is_pending_in_plan_apply_and_drift_until_the_reset(call:
     drift = call("drift")
     assert drift.exit_code == 3
     assert line in drift.stdout.splitlines()
-    assert drift.stdout.splitlines()[-1].startswith("no drift; 1 settings stored and pending until a reset")
+    assert drift.stdout.splitlines()[-1].startswith("no drift; 1 setting stored and pending until a reset")
     stored.facts.clear()
     assert call("plan").exit_code == 0
     assert call("drift").exit_code == 0

@@ -91,7 +91,7 @@ def test_text_of_a_plan_groups_ports_with_the_same_steps() -> None:
         "node1/eth1, node2/eth1, node3/eth1, node4/eth1, node5/eth1, node6/eth1 and 2 more",
         "    pfc_priorities: none -> 3  (undo: none; disrupts: link flap)",
         "not supported on node1/eth1: ecn = on: a NIC does not mark",
-        "8 settings to change on 8 devices; disrupts: link flap",
+        "8 settings to change on 8 devices; disrupts: link flap; no scheduler was asked",
     ]
 
 

@@ -47,6 +47,27 @@ def test_init_says_what_to_do_next(tmp_path: Path) -> None:
     )
 
 
+def test_init_quotes_a_folder_that_a_shell_would_take_apart(tmp_path: Path) -> None:
+    result = CliRunner().invoke(init.command, [str(tmp_path / "my; fabric")])
+
+    assert result.stdout.splitlines()[-1].endswith(f"fabricctl check '{tmp_path}/my; fabric/inventory.yml'")
+
+
+@pytest.mark.parametrize("words", [[""], ["-i", ""], ["--policy", ""], [" "]])
+def test_an_empty_path_is_wrong_usage(site: Path, words: list[str]) -> None:
+    assert site.is_dir()
+    result = CliRunner().invoke(check.command, words)
+    assert result.exit_code == 2
+    assert "it is empty; name a file, or leave it out" in result.output
+
+
+def test_the_folder_that_init_made_is_no_inventory(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["check", str(site)]) == 2
+    assert capsys.readouterr().err == (
+        "fabricctl: .: it holds policy.yml, which is no inventory; name inventory.yml\n"
+    )
+
+
 def test_init_overwrites_only_when_told_to(site: Path) -> None:
     (site / "policy.yml").write_text("mine")
     (site / "inventory.yml").unlink()

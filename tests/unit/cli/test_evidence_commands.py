@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from fabricctl.cli import main
 from fabricctl.cli.main import cli
 from fabricctl.errors import UsageError
 from fabricctl.model.evidence import Evidence
@@ -181,10 +182,34 @@ def test_explain_a_node_a_port_and_a_run(run: Run_, store: Run) -> None:
 
 
 def test_explain_what_was_not_verified(run: Run_) -> None:
-    with pytest.raises(UsageError, match="fabricctl verify --pairs node9:all"):
-        run("explain", "node9")
-    with pytest.raises(UsageError, match="--pairs node1:node9"):
-        run("explain", "node1:node9")
+    for target in ("node9", "node1:node9", "no;reboot"):
+        with pytest.raises(UsageError, match="its inventory had no '") as caught:
+            run("explain", target)
+        assert "verify" not in caught.value.next_step
+    with pytest.raises(UsageError, match="did you mean node1"):
+        run("explain", "ndoe1")
+
+
+@pytest.mark.parametrize("target", ["", " ", ":", " : "])
+def test_explain_nothing_is_wrong_usage(run: Run_, target: str) -> None:
+    with pytest.raises(UsageError, match="no pair, node, port or run is named; name one"):
+        run("explain", target)
+
+
+@pytest.mark.parametrize("target", ["leaf1", "leaf1/eth1", "node1:leaf1"])
+def test_explain_a_switch_advises_no_verify(run: Run_, target: str) -> None:
+    with pytest.raises(UsageError, match="leaf1 is a switch, and pairs are of nodes") as caught:
+        run("explain", target)
+    assert "verify" not in caught.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("target", "spec"), [("node1/eth9", "node1/eth9:all"), ("node1/e;x:node2", "'node1/e;x:node2'")]
+)
+def test_explain_advises_a_verify_of_a_quoted_name(run: Run_, target: str, spec: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        run("explain", target)
+    assert caught.value.next_step.endswith(f'run "fabricctl verify --pairs {spec}"')
 
 
 def test_certs_list(run: Run_) -> None:
@@ -201,7 +226,10 @@ def test_certs_list(run: Run_) -> None:
     assert len(run("certs", "list", "--valid").output.splitlines()) == 4
     (held,) = json.loads(run("certs", "list", "node1", "--json").output)
     assert (held["state"], held["certificate"]["port"]) == ("valid", "node1/eth1")
-    assert run("certs", "list", "node9", code=4).output == "no certificates on record for node9\n"
+    for names in (["node9"], ["node1", "node9"], ["node9", "--valid"]):
+        with pytest.raises(UsageError, match="there is no certificate for 'node9'"):
+            run("certs", "list", *names)
+    assert run("certs", "list", "node2", "--valid", code=4).output == "no certificate counts now\n"
 
 
 def test_certs_show(run: Run_) -> None:
@@ -237,3 +265,83 @@ def test_certs_revoke_and_the_gate(run: Run_) -> None:
         run("certs", "revoke", "node9", "--why", "x")
     with pytest.raises(UsageError, match="--why is empty"):
         run("certs", "revoke", "node1", "--why", "  ")
+
+
+def test_without_a_store_lists_are_empty_and_all_else_is_said_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "none" / "store.sqlite"
+    monkeypatch.setenv("FABRICCTL_STORE", str(path))
+    for words in (["runs"], ["certs", "list"], ["certs", "list", "--valid"]):
+        assert main.run(words) == 0
+        assert capsys.readouterr() == (f"nothing yet: there is no store at {path}\n", "")
+        assert main.run([*words, "--json"]) == 0
+        assert capsys.readouterr() == ("[]\n", "")
+    missing = f'{path}: there is no store; run "fabricctl verify" or set FABRICCTL_STORE\n'
+    revoke = ["certs", "revoke", "node1", "--why", "x"]
+    for words in (["report"], ["explain", "node1"], ["certs", "show", "n"], ["certs", "list", "n"], revoke):
+        assert main.run(words) == 4
+        assert capsys.readouterr() == ("", f"fabricctl: {missing}")
+    assert main.run(["gate", "--nodes", "node1"]) == 4
+    assert capsys.readouterr() == (f"unknown: {missing}", "")
+    assert not path.parent.exists()
+
+
+def test_reading_commands_write_nothing_into_a_file_that_is_no_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "store.sqlite"
+    monkeypatch.setenv("FABRICCTL_STORE", str(path))
+    path.touch()
+    for words in (["runs"], ["certs", "list"], ["report"], ["explain", "n1"], ["gate", "--nodes", "n1"]):
+        assert main.run(words) == 4
+    assert path.read_bytes() == b""
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("summary", ["ended early: KeyboardInterrupt", "ended early: KeyboardInterrupt x"])
+def test_a_run_that_was_stopped_is_shown_as_interrupted(run: Run_, store: Run, summary: str) -> None:
+    with Store.open() as opened:
+        opened.finish(store, Outcome.UNKNOWN, summary)
+        stopped = opened.begin(RunKind.APPLY, "kim", "/inventory.yml")
+        opened.finish(stopped, Outcome.ERROR, "interrupted; what was not confirmed was reverted")
+    first, second = run("runs", "--limit", "2").output.splitlines()[1:]
+    assert "interrupted; what was not confirmed was reverted  /inventory.yml" in first
+    assert second.split()[4:] == ["interrupted", "/inventory.yml"]
+
+
+@pytest.mark.parametrize(
+    "words", [["status"], ["reboot", "node1"], ["clear"], ["ssh", "node1"]], ids=" ".join
+)
+def test_a_lab_that_is_not_there_is_wrong_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["lab", words[0], "--name", "nothere", *words[1:]]) == 2
+    assert "there is no lab 'nothere'; bring it up" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["loss", "node1", "--percent", "1"],
+        ["delay", "node1", "--ms", "1"],
+        ["link-down", "node1"],
+        ["mtu", "node1", "--bytes", "1500"],
+        ["pfc-off", "node1"],
+        ["freeze", "node1"],
+        ["kill", "node1"],
+    ],
+    ids=" ".join,
+)
+def test_a_fault_in_a_lab_that_is_not_there_is_wrong_usage(words: list[str]) -> None:
+    assert main.run(["lab", "fault", *words, "--name", "nothere"]) == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["certs"], ["certs", "list"], ["report"], ["explain"], ["runs"], ["lab"], ["plan"]],
+    ids=" ".join,
+)
+def test_help_names_the_exit_codes(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run([*words, "--help"]) == 0
+    told = capsys.readouterr().out
+    assert "Exit codes: 0 " in told
+    assert " 2 " in told.split("Exit codes:")[1]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from fabricctl.gate import command
+from fabricctl.gate.decide import undecided
 from fabricctl.model.certificate import Certificate
 from fabricctl.model.names import PortId
 from fabricctl.model.run import RunKind
@@ -91,12 +92,37 @@ def test_json(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.usefixtures("store")
-@pytest.mark.parametrize("argv", [[], ["--nodes", "n["], ["--nodes", " "]])
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [],
+        *(
+            ["--nodes", nodes]
+            for nodes in (
+                "n[",
+                " ",
+                "n1\n",
+                "n1\nn2",
+                "n1\x1b[31m",
+                "n\uff11",
+                "n[\uff11-2]",
+                "n[1-9\u0663]",
+                f"n[1-{'9' * 5000}]",
+                "n1;reboot",
+                "$(reboot)",
+                "n1,-n2",
+                "n1\u00a0",
+            )
+        ),
+    ],
+)
 def test_wrong_usage(capsys: pytest.CaptureFixture[str], argv: list[str]) -> None:
     assert command.main(argv) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.startswith("fabricctl-gate: ")
+    assert printed.err.count("\n") == 1
+    assert printed.err.strip().isprintable()
 
 
 def test_a_store_that_is_not_there_or_broken_is_unknown(
@@ -140,3 +166,44 @@ def test_it_starts_without_the_heavy_modules(tmp_path: Path) -> None:
     assert not {
         m for m in loaded if m.startswith(("fabricctl.plugin", "fabricctl.readback", "fabricctl.verify"))
     }
+
+
+OUTPUTS = {
+    "a closed pipe": "r, w = os.pipe(); os.close(r); os.dup2(w, {fd})",
+    "a full disk": "os.dup2(os.open('/dev/full', os.O_WRONLY), {fd})",
+    "nothing": "os.close({fd})",
+}
+
+
+@pytest.mark.parametrize("program", [["fabricctl.gate.command"], ["fabricctl", "gate"]], ids=" ".join)
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_the_exit_code_is_the_answer_whoever_reads_it(store: Path, output: str, program: list[str]) -> None:
+    for nodes, code, *more in (("n1", 0), ("n3", 1, "--json"), ("n9", 4), ("n[", 2)):
+        words = [sys.executable, "-m", *program, "--store", str(store), "--nodes", nodes, *more]
+        start = f"import os; {OUTPUTS[output].format(fd=1)}; os.execv({sys.executable!r}, {words!r})"
+        done = subprocess.run(
+            [sys.executable, "-c", start], capture_output=True, text=True, check=False, timeout=60
+        )
+        assert done.returncode == code, done.stderr
+        assert len(done.stderr.splitlines()) == (code == 2)
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_a_complaint_that_cannot_be_printed_is_still_wrong_usage(store: Path, output: str) -> None:
+    for nodes, code in (("n[", 2), ("n1", 0)):
+        words = [sys.executable, "-m", "fabricctl.gate.command", "--store", str(store), "--nodes", nodes]
+        both = "; ".join(OUTPUTS[output].format(fd=fd) for fd in (1, 2))
+        start = f"import os; {both}; os.execv({sys.executable!r}, {words!r})"
+        assert subprocess.run([sys.executable, "-c", start], check=False, timeout=60).returncode == code
+
+
+def test_a_name_that_the_terminal_cannot_show_is_escaped(
+    store: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(command, "ask", lambda *_: undecided("n\u00e9", ("n1",), 0.0))
+    assert store.is_file()
+    with (tmp_path / "out").open("w", encoding="ascii") as out:
+        monkeypatch.setattr(sys, "stdout", out)
+        assert command.main(["--nodes", "n1"]) == 4
+    assert (tmp_path / "out").read_text() == "unknown: n\\xe9\n"

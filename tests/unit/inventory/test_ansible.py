@@ -259,3 +259,11 @@ def test_braces_that_a_plugin_marked_as_text_are_no_template() -> None:
     assert plain == {"a": "{{ x }}", "b": ["{{ y }}"]}
     assert not ansible._unresolved(plain["a"])  # noqa: SLF001  as above
     assert ansible._unresolved(plain["b"])  # noqa: SLF001  as above
+
+
+@pytest.mark.parametrize("kind", ["ini", "yaml"])
+def test_a_range_that_is_none_has_a_line(site: Path, kind: str) -> None:
+    path = site / ("hosts" if kind == "ini" else "more.yml")
+    path.write_text("[n]\nn1\nn[1-4]\n" if kind == "ini" else "all:\n  hosts:\n    n[1-4]:\n")
+    with pytest.raises(InventoryError, match=r":3: 'n\[1-4\]': Ansible's host range must be begin:end"):
+        inventory.read(path)

@@ -40,6 +40,19 @@ def test_another_policy_can_be_named(path: Path) -> None:
     assert (policy.name, policy.source) == ("other", str(other))
 
 
+def test_the_scheduler_and_what_it_calls_a_node(path: Path) -> None:
+    fabric, _ = inventory.read(path)
+    assert (fabric.scheduler, fabric.device("node2").scheduler_node) == ("", "")
+    text = INVENTORY.replace("    fabric_policy:", "    fabric_scheduler: slurm\n    fabric_policy:")
+    path.write_text(
+        text.replace("        node2:\n", "        node2:\n          fabric_scheduler_node: gpu-2\n")
+    )
+    fabric, _ = inventory.read(path)
+    assert (fabric.scheduler, fabric.device("node2").scheduler_node) == ("slurm", "gpu-2")
+    path.write_text(INVENTORY.replace("    fabric_policy:", "    fabric_scheduler: none\n    fabric_policy:"))
+    assert inventory.read(path)[0].scheduler == "none"
+
+
 def test_uplinks_become_links_and_ports(path: Path) -> None:
     up = "{port: u1, switch: spine1, peer_port: s1, speed_gbps: 400, cable_length_m: 20}"
     leaf = "leaf1: {ansible_host: 192.0.2.11}"

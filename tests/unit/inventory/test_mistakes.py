@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,9 @@ import pytest
 import yaml
 
 from fabricctl import inventory
-from fabricctl.inventory.policy import read_policy
+from fabricctl.errors import InventoryError
+from fabricctl.inventory import ansible
+from fabricctl.inventory.policy import is_policy, read_policy
 
 pytestmark = pytest.mark.usefixtures("quick_ansible")
 
@@ -102,3 +105,79 @@ def test_a_port_of_the_other_link_layer_than_the_policy_is_refused(
         "inventory.yml:9: node1/eth1 is infiniband, the policy site is for ethernet; "
         "set fabric_link_layer, or choose another policy"
     )
+
+
+def test_a_number_of_thousands_of_digits_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = _lines(tmp_path, monkeypatch, INVENTORY, POLICY.replace("p50_us: 10", f"p50_us: {'9' * 5000}"))
+
+    assert lines == [f"policy.yml:11: cannot be used: {'9' * 40}...; put it in quotes"]
+
+
+@pytest.mark.parametrize(("named", "said"), [(".", "."), ("../site", "."), ("", ".")])
+def test_a_folder_with_a_policy_in_it_is_no_inventory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str, said: str
+) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    monkeypatch.chdir(site)
+    (site / "inventory.yml").write_text(INVENTORY)
+    (site / "policy.yml").write_text(POLICY)
+    with pytest.raises(inventory.InventoryFileError) as caught:
+        inventory.read(Path(named))
+
+    assert caught.value.lines == (f"{said}: it holds policy.yml, which is no inventory; name inventory.yml",)
+
+
+def test_a_policy_below_the_folder_is_found_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "site.yml").write_text(POLICY)
+    (tmp_path / "hosts").write_text("node1")
+    with pytest.raises(InventoryError, match=r"it holds policies/site.yml, .*; name the inventory file"):
+        inventory.read(Path())
+
+
+def test_a_folder_without_a_policy_is_an_inventory(tmp_path: Path) -> None:
+    (tmp_path / "hosts.yml").write_text("all: {hosts: {a: {}}}\n")
+    (tmp_path / "broken.yml").write_text("mtu: [")
+
+    assert not is_policy(tmp_path / "hosts.yml")
+    assert not is_policy(tmp_path / "broken.yml")
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "line"),
+    [
+        ("inventory.yml", INVENTORY.replace("node2:", "node[2-4]:"), 12),
+        ("inventory.yml", INVENTORY.replace("node2:", "node[2]:"), 12),
+        ("hosts", "[nodes]\nnode1\nnode[2-4] ansible_host=x\n", 3),
+    ],
+)
+def test_a_range_that_is_not_ansible_s_is_named_with_file_and_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, text: str, line: int
+) -> None:
+    def refuse(*_: object) -> str:
+        raise InventoryError("Ansible cannot read it: host range must be begin:end or begin:end:step")
+
+    monkeypatch.setattr(ansible, "_run", refuse)
+    monkeypatch.chdir(tmp_path)
+    Path(file).write_text(text)
+    with pytest.raises(InventoryError) as caught:
+        inventory.read(Path(file))
+
+    assert re.fullmatch(
+        rf"{file}:{line}: 'node\[2.*\]': Ansible's host range must be begin:end; write node\[1:4\]",
+        str(caught.value),
+    )
+
+
+def test_what_ansible_says_of_a_range_that_cannot_be_found_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> str:
+        raise InventoryError("Ansible cannot read it: host range must be begin:end", where="i")
+
+    monkeypatch.setattr(ansible, "_run", refuse)
+    (tmp_path / "inventory.yml").write_text(INVENTORY.replace("node2:", "node[2:4]:"))
+    with pytest.raises(InventoryError, match="i: Ansible cannot read it: host range must be begin:end"):
+        inventory.read(tmp_path / "inventory.yml")

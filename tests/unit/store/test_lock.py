@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import signal
@@ -84,3 +86,26 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("FABRICCTL_STORE", str(tmp_path / "file" / "store.sqlite"))
     with pytest.raises(StoreError, match="FABRICCTL_STORE"), hold("x", "apply"):
         pytest.fail("held")
+
+
+@pytest.mark.parametrize(
+    ("call", "code", "says"),
+    [
+        ("open", errno.ENOSPC, "no space is left; make room on its disk, or set FABRICCTL_STORE"),
+        ("open", errno.EROFS, "Read-only file system; make its folder writable"),
+        ("pwrite", errno.ENOSPC, "no space is left"),
+        ("pwrite", errno.EDQUOT, "no space is left"),
+        ("ftruncate", errno.EIO, "Input/output error"),
+        ("flock", errno.ENOLCK, "No locks available"),
+    ],
+)
+def test_a_lock_that_cannot_be_written_is_a_store_error(
+    monkeypatch: pytest.MonkeyPatch, call: str, code: int, says: str
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(fcntl if call == "flock" else os, call, refuse)
+    with pytest.raises(StoreError, match=says), hold("x", "apply"):
+        pytest.fail("held")
+    monkeypatch.undo()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sqlite3
 import stat
+import tempfile
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -304,12 +307,144 @@ def test_a_newer_schema_is_refused(path: Path, readonly: bool) -> None:  # noqa:
         Store.open(path, readonly=readonly)
 
 
-def test_an_older_schema_is_brought_up_to_date_by_a_reader_too(path: Path) -> None:
-    path.parent.mkdir()
-    sqlite3.connect(path).close()
-    path.touch()
+def test_an_older_schema_is_read_as_a_copy_and_the_file_left_as_it_is(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store.open(path) as store:
+        run = store.begin(RunKind.APPLY, "ops", "/i.yml")
+    before = path.read_bytes()
+    steps = (*database.MIGRATIONS, ("ALTER TABLE runs ADD COLUMN more TEXT NOT NULL DEFAULT 'x'",))
+    monkeypatch.setattr(database, "MIGRATIONS", steps)
     with Store.open(path, readonly=True) as store:
-        assert store.runs() == ()
+        assert [r.id for r in store.runs()] == [run.id]
+        assert store._rows("SELECT more FROM runs", ())[0]["more"] == "x"  # noqa: SLF001  the newest schema
+        with pytest.raises(StoreError, match="readonly"):
+            store.begin(RunKind.APPLY, "ops", "/i.yml")
+    assert path.read_bytes() == before
+    Store.open(path).close()
+    assert path.read_bytes() != before
+
+
+def _database(path: Path) -> None:
+    with sqlite3.connect(path) as raw:
+        raw.execute("CREATE TABLE runs (id TEXT)")
+    raw.close()
+
+
+FOREIGN: dict[str, tuple[Callable[[Path], object], str]] = {
+    "empty": (lambda path: path.touch(), "the file is empty: it is no store; delete the file"),
+    "text": (
+        lambda path: path.write_text("my notes\n" * 200),
+        "it is no store of fabricctl, or a damaged one",
+    ),
+    "short text": (lambda path: path.write_text("x"), "it is no store of fabricctl;"),
+    "database": (_database, "it is no store of fabricctl;"),
+    "pipe": (os.mkfifo, "it is no file but a device"),
+    "folder": (Path.mkdir, "it is no file but a folder"),
+    "dead link": (lambda path: path.symlink_to("nowhere"), "cannot be opened: No such file"),
+}
+
+
+@pytest.mark.parametrize("readonly", [True, False])
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_a_file_that_is_not_ours_is_refused_and_left_as_it_is(
+    path: Path,
+    kind: str,
+    readonly: bool,  # noqa: FBT001
+) -> None:
+    make, says = FOREIGN[kind]
+    path.parent.mkdir()
+    make(path)
+    if not path.is_symlink():
+        path.chmod(0o644)
+    before = path.lstat(), path.read_bytes() if path.is_file() else b""
+    with pytest.raises(StoreError, match=says) as caught:
+        Store.open(path, readonly=readonly)
+    assert "FABRICCTL_STORE to" in caught.value.next_step
+    after = path.lstat(), path.read_bytes() if path.is_file() else b""
+    assert (after[0].st_mode, after[0].st_mtime_ns, after[1]) == (
+        before[0].st_mode,
+        before[0].st_mtime_ns,
+        before[1],
+    )
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("device", ["/dev/full", "/dev/null"])
+def test_a_device_keeps_its_mode(device: str) -> None:
+    before = Path(device).stat().st_mode
+    for readonly in (True, False):
+        with pytest.raises(StoreError, match="a device"):
+            Store.open(Path(device), readonly=readonly)
+    assert Path(device).stat().st_mode == before
+
+
+def test_a_full_disk_is_called_so_and_the_store_stays_usable(path: Path) -> None:
+    with Store.open(path) as store:
+        run = store.begin(RunKind.VERIFY, "ops", "/i.yml")
+        pages = store._rows("PRAGMA page_count", ())[0][0]  # noqa: SLF001  SQLite's own way to a full disk
+        store._rows(f"PRAGMA max_page_count = {pages + 1}", ())  # noqa: SLF001
+        with pytest.raises(StoreError, match="no space is left for the store; make room on its disk"):
+            store.put_record(run.id, "plan", {"much": "x" * 100_000})
+        with pytest.raises(StoreError, match="no space is left"):
+            store.put_certificates(certificate(run, number=n) for n in range(200))
+        assert [r.id for r in store.runs()] == [run.id]
+        assert store.certificates() == ()
+        store._rows("PRAGMA max_page_count = 100000", ())  # noqa: SLF001
+        store.put_record(run.id, "plan", {})
+
+
+@pytest.mark.parametrize("code", [sqlite3.SQLITE_IOERR, sqlite3.SQLITE_IOERR_WRITE])
+def test_an_input_output_error_on_a_full_disk_is_called_so(
+    path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = code
+    for free, says in ((0, "no space is left"), (9, "disk I/O error")):
+        full = os.statvfs_result((4096, 4096, 9, free, free, 9, 9, 9, 0, 255))
+        monkeypatch.setattr(os, "statvfs", lambda _path, full=full: full)
+        with pytest.raises(StoreError, match=says), database.mapped(path):
+            raise error
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [(errno.ENOSPC, "no space is left; make room"), (errno.EROFS, "Read-only file system; use the account")],
+)
+def test_a_disk_on_which_no_store_can_be_made_is_said(
+    path: Path, monkeypatch: pytest.MonkeyPatch, code: int, says: str
+) -> None:
+    def refuse(**_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(tempfile, "mkstemp", refuse)
+    with pytest.raises(StoreError, match=says):
+        Store.open(path)
+
+
+def test_two_processes_that_begin_a_store_at_once_share_one(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = os.link
+
+    def late(source: str, target: Path) -> None:
+        monkeypatch.setattr(os, "link", link)
+        with Store.open(path) as other:
+            other.begin(RunKind.APPLY, "other", "/i.yml")
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", late)
+    with Store.open(path) as store:
+        assert [run.by for run in store.runs()] == ["other"]
+    assert [entry.name for entry in path.parent.iterdir() if entry.suffix == ".new"] == []
+
+
+def test_a_store_that_is_not_there_is_absent(path: Path) -> None:
+    assert Store.is_absent(path)
+    assert Store.is_absent(path / "below")
+    Store.open(path).close()
+    assert not Store.is_absent(path)
+    assert Store.is_absent(path / "below")
 
 
 def test_a_migration_that_fails_leaves_the_old_schema(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

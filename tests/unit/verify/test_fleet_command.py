@@ -15,10 +15,14 @@ from click.testing import CliRunner, Result
 
 from fabricctl import transport
 from fabricctl.cli import common
+from fabricctl.cli.draining import prover
 from fabricctl.cli.verify import command
 from fabricctl.errors import UsageError
 from fabricctl.model.fabric import LinkLayer
 from fabricctl.model.policy import Limits, LossLimit, MtuPolicy, Policy
+from fabricctl.model.run import RunKind
+from fabricctl.model.verdict import Outcome
+from fabricctl.store import Store
 from fabricctl.verify import agents
 
 POLICY = Policy(
@@ -107,3 +111,16 @@ def test_wrong_options_are_usage_errors(nodes: Any, arguments: tuple[str, ...], 
     assert isinstance(done.exception, UsageError)
     assert str(done.exception) == message
     assert nodes.started == {}
+
+
+def test_drained_nodes_are_verified_and_recorded_as_any_others(nodes: Any) -> None:
+    del nodes
+    fabric, _ = common.load(Path("inventory.yml"))
+    with Store.open() as store:
+        verdicts = prover(fabric, POLICY, store)("node1/eth1:node2/eth1")
+        assert [str(verdict.pair) for verdict in verdicts] == [
+            "node1/eth1 -> node2/eth1",
+            "node2/eth1 -> node1/eth1",
+        ]
+        assert {verdict.outcome for verdict in verdicts} == {Outcome.PASS}
+        assert [run.kind for run in store.runs()] == [RunKind.VERIFY]

@@ -12,7 +12,7 @@ from fabricctl.drivers.nic.ionic.steps import CNP_LABEL, LABELS, PAUSE, STRICT_R
 from fabricctl.model import facts, settings
 from fabricctl.model.fabric import Port
 from fabricctl.model.names import PortId
-from fabricctl.model.reading import Entry, Missing, PortReading, Value
+from fabricctl.model.reading import Entry, PortReading, Value
 from fabricctl.plugin.protocols import Answers, Query
 
 _KEY = "roce devices"
@@ -71,7 +71,7 @@ def _port(port: Port, answers: Answers) -> PortReading:
             **verbs.read_facts(port, answers),
             **keeper.read_facts(name, answers),
             **lldp.read_facts(name, answers),
-            facts.PLANE: _lacking(lambda: "nicctl" if nicctl.cards(answers) else ""),
+            facts.PLANE: entry(lambda: "nicctl" if nicctl.cards(answers) else ""),
         },
         counters={**netdev.read_counters(name, answers), **verbs.read_counters(port, answers)},
     )
@@ -101,15 +101,7 @@ def _function(name: str, port: Port, answers: Answers) -> dict[str, Entry]:
     readers |= {
         setting: functools.partial(_value, device, label, answers) for setting, (label, _) in LABELS.items()
     }
-    return {setting: _lacking(reader) for setting, reader in readers.items()}
-
-
-def _lacking(reader: Callable[[], Value]) -> Entry:
-    """Return what `reader` reads; impossible where nicctl is not installed: nothing else sets these NICs."""
-    found = entry(reader)
-    if isinstance(found, Missing) and "nicctl: the program is not installed" in found.reason:
-        return Missing(found.reason, impossible=True)
-    return found
+    return {setting: entry(reader) for setting, reader in readers.items()}
 
 
 def _device(name: str, port: Port, answers: Answers) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from fabricctl.drivers import files
 from fabricctl.drivers.answers import Unread, entry, parsed
 from fabricctl.model import facts, settings
-from fabricctl.model.reading import Entry, Known, Missing, Value
+from fabricctl.model.reading import Entry, Missing, Value
 from fabricctl.plugin.protocols import Answers, Parameter, Query
 
 PROTOCOL = "irdma.protocol"
@@ -47,15 +47,8 @@ def query() -> Query:
 
 def read_settings(name: str, answers: Answers) -> dict[str, Entry]:
     """Return the protocol of one function."""
-    try:
-        roce, iwarp = (_flag(name, answers, flag) for flag in ("enable_roce", "enable_iwarp"))
-    except KeyError:
-        # Intel's own driver has this instead, for all ports and for as long as it is loaded.
-        fixed = _live(answers).get("roce_ena") == "1"
-        return {PROTOCOL: Known("roce") if fixed else Missing(_FIXED, impossible=True)}
-    except Unread as exc:
-        return {PROTOCOL: Missing(str(exc))}
-    return {PROTOCOL: Known("roce" if roce else "iwarp" if iwarp else "none")}
+    found = entry(lambda: _protocol(name, answers))
+    return {PROTOCOL: Missing(_FIXED, impossible=True) if found == Missing(_FIXED) else found}
 
 
 def read_module(answers: Answers) -> dict[str, Entry]:
@@ -87,12 +80,17 @@ def plane(answers: Answers) -> str:
     return "Intel's irdma package" if _ENABLE in live else "the kernel's irdma"
 
 
-def _flag(name: str, answers: Answers, flag: str) -> bool:
+def _protocol(name: str, answers: Answers) -> str:
     shown = parsed(answers, _KEY)["param"].get(f"pci/{_pci(name, answers)}", [])
-    (values,) = [item["values"] for item in shown if item["name"] == flag] or [None]
-    if values is None:
-        raise KeyError(flag)
-    return _runtime(values)
+    values = {item["name"]: item["values"] for item in shown}
+    if "enable_roce" in values and "enable_iwarp" in values:
+        if _runtime(values["enable_roce"]):
+            return "roce"
+        return "iwarp" if _runtime(values["enable_iwarp"]) else "none"
+    # Intel's own driver has this instead, for all ports and for as long as it is loaded.
+    if _live(answers).get("roce_ena") == "1":
+        return "roce"
+    raise Unread(_FIXED)
 
 
 def _runtime(values: Any) -> bool:

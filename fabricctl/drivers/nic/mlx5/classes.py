@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from fabricctl.drivers import dcb, files, functions
-from fabricctl.drivers.answers import Unread, parsed, text, whole_number
-from fabricctl.drivers.nic.mlx5.planes import MARK, Impossible, is_ofed, known, section
+from fabricctl.drivers.answers import Lacking, Unread, entry, parsed, text, whole_number
+from fabricctl.drivers.nic.mlx5.planes import MARK, is_ofed, section
 from fabricctl.model import settings
 from fabricctl.model.fabric import Port
 from fabricctl.model.reading import Entry, Known, Missing
@@ -65,7 +65,7 @@ def query(ports: Sequence[Port]) -> Query:
 
 
 def tool(name: str, answers: Answers) -> str:
-    """Return ``mlnx_qos`` or ``dcb``, by the same rule as a port's script; Impossible without both."""
+    """Return ``mlnx_qos`` or ``dcb``, by the same rule as a port's script; Unread without both."""
     first, *_ = text(answers, _KEY).splitlines() or [""]
     word, *tools = first.split()
     if word != "tools":
@@ -73,12 +73,12 @@ def tool(name: str, answers: Answers) -> str:
     for each in ("mlnx_qos", "dcb") if is_ofed(name, answers) else ("dcb", "mlnx_qos"):
         if each in tools:
             return each
-    raise Impossible(_NO_TOOL)
+    raise Unread(_NO_TOOL)
 
 
 def read_settings(name: str, answers: Answers) -> dict[str, Entry]:
     """Return classification, ETS, buffers, cable length and PFC of physical function `name`."""
-    chosen = known(lambda: tool(name, answers))
+    chosen = entry(lambda: tool(name, answers))
     if isinstance(chosen, Missing):
         return dict.fromkeys(_CLASSES, chosen)
     return _by_mlnx_qos(name, answers) if chosen.value == "mlnx_qos" else _by_dcb(name, answers)
@@ -100,24 +100,17 @@ def _by_dcb(name: str, answers: Answers) -> dict[str, Entry]:
     found = dcb.read_settings(name, answers)
     found[settings.DSCP_PRIORITY] = _whole_map(name, answers, found[settings.DSCP_PRIORITY])
     found[settings.TC_BANDWIDTH] = _shares(found)
-    found[settings.CABLE_LENGTH] = known(
+    found[settings.CABLE_LENGTH] = entry(
         lambda: _metres(whole_number(parsed(answers, f"dcb pfc {name}")["delay"]))
     )
-    return {setting: _lacking(entry) for setting, entry in found.items()}
-
-
-def _lacking(entry: Entry) -> Entry:
-    """Return an impossible Missing for what the kernel says that this NIC lacks."""
-    if isinstance(entry, Missing) and "Operation not supported" in entry.reason:
-        return Missing(entry.reason, impossible=True)
-    return entry
+    return found
 
 
 def _whole_map(name: str, answers: Answers, found: Entry) -> Entry:
     if isinstance(found, Missing):
         return found
     pairs = parsed(answers, f"dcb app {name}").get("dscp_prio", [])
-    return known(lambda: _complete({dscp: priority for dscp, priority, *_ in pairs}))
+    return entry(lambda: _complete({dscp: priority for dscp, priority, *_ in pairs}))
 
 
 def _complete(priorities: Mapping[int, int]) -> tuple[int, ...]:
@@ -145,7 +138,7 @@ def _shares(found: Mapping[str, Entry]) -> Entry:
         pairs = zip(_members(shares), _members(schedulers), strict=True)
         return tuple(int(share) if kind == "ets" else 0 for share, kind in pairs)
 
-    return known(read)
+    return entry(read)
 
 
 def _members(entry: Known) -> Sequence[int | str]:
@@ -154,7 +147,7 @@ def _members(entry: Known) -> Sequence[int | str]:
 
 def _metres(length: int) -> int:
     if length == 0:
-        raise Impossible("this NIC does not let its receive buffers be sized: its cable length reads 0")
+        raise Lacking("this NIC does not let its receive buffers be sized: its cable length reads 0")
     return length
 
 
@@ -163,15 +156,15 @@ def _by_mlnx_qos(name: str, answers: Answers) -> dict[str, Entry]:
         return _said(name, answers)
 
     return {
-        settings.TRUST: known(lambda: _trust(said())),
-        settings.DSCP_PRIORITY: known(lambda: _dscp_priority(name, said(), answers)),
-        settings.PRIORITY_TC: known(lambda: _priority_tc(said())),
-        settings.TC_SCHEDULER: known(lambda: tuple(kind for kind, _ in _tcs(said()))),
-        settings.TC_BANDWIDTH: known(lambda: tuple(share for _, share in _tcs(said()))),
-        settings.CABLE_LENGTH: known(lambda: _metres(int(_line(said(), "Cable len: ")))),
-        settings.PRIORITY_BUFFER: known(lambda: _row(said(), "buffer")),
-        settings.BUFFER_SIZE: known(lambda: _sizes(said())),
-        settings.PFC: known(lambda: tuple(p for p, on in enumerate(_row(said(), "enabled")) if on)),
+        settings.TRUST: entry(lambda: _trust(said())),
+        settings.DSCP_PRIORITY: entry(lambda: _dscp_priority(name, said(), answers)),
+        settings.PRIORITY_TC: entry(lambda: _priority_tc(said())),
+        settings.TC_SCHEDULER: entry(lambda: tuple(kind for kind, _ in _tcs(said()))),
+        settings.TC_BANDWIDTH: entry(lambda: tuple(share for _, share in _tcs(said()))),
+        settings.CABLE_LENGTH: entry(lambda: _metres(int(_line(said(), "Cable len: ")))),
+        settings.PRIORITY_BUFFER: entry(lambda: _row(said(), "buffer")),
+        settings.BUFFER_SIZE: entry(lambda: _sizes(said())),
+        settings.PFC: entry(lambda: tuple(p for p, on in enumerate(_row(said(), "enabled")) if on)),
     }
 
 
@@ -195,7 +188,7 @@ def _line(said: Sequence[str], start: str) -> str:
 def _trust(said: Sequence[str]) -> str:
     trust = _line(said, "Priority trust state: ")
     if trust not in {"dscp", "pcp"}:
-        raise Impossible(f"this NIC has no trust to set: mlnx_qos shows {trust}")
+        raise Lacking(f"this NIC has no trust to set: mlnx_qos shows {trust}")
     return trust
 
 
@@ -236,7 +229,7 @@ def _row(said: Sequence[str], label: str) -> tuple[int, ...]:
         if words[:1] == [label] and len(words) == _EIGHT + 1:
             return tuple(map(int, words[1:]))
     if label == "buffer":
-        raise Impossible("mlnx_qos shows no receive buffers: the NIC does not let them be set")
+        raise Lacking("mlnx_qos shows no receive buffers: the NIC does not let them be set")
     raise Unread(f"mlnx_qos shows no row {label}")
 
 
@@ -244,4 +237,4 @@ def _sizes(said: Sequence[str]) -> tuple[int, ...]:
     for line in said:
         if row := _SIZES.fullmatch(line):
             return tuple(int(size) for size in row[1].split(",") if size)
-    raise Impossible("mlnx_qos shows no receive buffers: the NIC does not let them be set")
+    raise Lacking("mlnx_qos shows no receive buffers: the NIC does not let them be set")

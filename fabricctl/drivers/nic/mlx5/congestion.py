@@ -10,9 +10,9 @@ import functools
 from collections.abc import Mapping, Sequence
 
 from fabricctl.drivers import files, functions
-from fabricctl.drivers.answers import Unread, text
+from fabricctl.drivers.answers import Lacking, Unread, entry, text
 from fabricctl.drivers.nic.mlx5 import firmware
-from fabricctl.drivers.nic.mlx5.planes import Impossible, is_ofed, known, pci_address
+from fabricctl.drivers.nic.mlx5.planes import is_ofed, pci_address
 from fabricctl.model import settings
 from fabricctl.model.fabric import Port
 from fabricctl.model.reading import Entry
@@ -111,14 +111,14 @@ def on_priority(priority: int) -> str:
 def read_settings(name: str, port: str, answers: Answers) -> dict[str, Entry]:
     """Return DCQCN by priority, CNP class and parameters of physical function `name` of `port`."""
     found: dict[str, Entry] = {
-        settings.CNP_DSCP: known(lambda: _bounded(_value(name, answers, "np_cnp_dscp"), 63)),
-        settings.CNP_PRIORITY: known(lambda: _bounded(_cnp_priority(name, answers), 7)),
+        settings.CNP_DSCP: entry(lambda: _bounded(_value(name, answers, "np_cnp_dscp"), 63)),
+        settings.CNP_PRIORITY: entry(lambda: _bounded(_cnp_priority(name, answers), 7)),
     }
     for parameter in PARAMETERS:
         if parameter in OFED_FILES:
-            found[f"mlx5.{parameter}"] = known(functools.partial(_value, name, answers, parameter))
+            found[f"mlx5.{parameter}"] = entry(functools.partial(_value, name, answers, parameter))
     for priority in _PRIORITIES:
-        found[on_priority(priority)] = known(functools.partial(_enabled, name, port, answers, priority))
+        found[on_priority(priority)] = entry(functools.partial(_enabled, name, port, answers, priority))
     return found
 
 
@@ -140,7 +140,7 @@ def _value(name: str, answers: Answers, parameter: str) -> int:
 def _ofed(name: str, answers: Answers, file: str) -> str:
     root = f"/sys/class/net/{name}/ecn/"
     if not files.under(answers, root):
-        raise Impossible(f"the driver has no congestion control for {name}: there is no {root}")
+        raise Lacking(f"the driver has no congestion control for {name}: there is no {root}")
     return files.content(answers, f"{root}{file}")
 
 
@@ -148,12 +148,12 @@ def _debugfs(name: str, answers: Answers, parameter: str) -> str:
     root = f"{_DEBUGFS}/{pci_address(name, answers)}/cc_params"
     found = _grepped(answers)
     if not any(path.startswith(f"{root}/") for path in found):
-        raise Impossible(
+        raise Lacking(
             f"there is no {root}: debugfs is not mounted, or the firmware does not let the driver "
             f"change DCQCN"
         )
     if f"{root}/{parameter}" not in found:
-        raise Impossible(f"this kernel's driver has no {root}/{parameter}")
+        raise Lacking(f"this kernel's driver has no {root}/{parameter}")
     return found[f"{root}/{parameter}"]
 
 

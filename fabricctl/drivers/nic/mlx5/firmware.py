@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fabricctl.drivers import functions
-from fabricctl.drivers.answers import Unread, text
-from fabricctl.drivers.nic.mlx5.planes import MARK, Impossible, pci_address, port_number, section
+from fabricctl.drivers.answers import Lacking, Unread, text
+from fabricctl.drivers.nic.mlx5.planes import MARK, pci_address, port_number, section
 from fabricctl.model.fabric import Port
 from fabricctl.plugin.protocols import Answers, Query
 
@@ -59,10 +59,10 @@ def queries(ports: Sequence[Port]) -> tuple[Query, ...]:
 
 
 def tool(port: str, answers: Answers) -> str:
-    """Return ``mstconfig`` or ``mlxconfig``, whichever the host has; Impossible if neither."""
+    """Return ``mstconfig`` or ``mlxconfig``, whichever the host has; Lacking if neither."""
     answer = answers.get(f"{_KEY} {port}")
     if answer is not None and answer.rc == _NO_TOOL:
-        raise Impossible(
+        raise Lacking(
             "without MLNX_OFED it is in the firmware's configuration, and neither mstconfig nor mlxconfig "
             "is installed"
         )
@@ -78,7 +78,7 @@ def value(name: str, port: str, answers: Answers, parameter: str) -> Stored:
     table = _table(name, port, answers)
     number = port_number(name, answers)
     if f"{parameter}_P{number}" not in table:
-        raise Impossible(f"the firmware has no {parameter}_P{number}")
+        raise Lacking(f"the firmware has no {parameter}_P{number}")
     return table[f"{parameter}_P{number}"]
 
 

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from fabricctl.drivers import dcb, files, functions, host, keeper, lldp, netdev, pause, verbs
-from fabricctl.drivers.answers import Unread, entry
+from fabricctl.drivers.answers import Lacking, Unread, entry
 from fabricctl.drivers.nic.mlx5 import classes, congestion, firmware, planes
-from fabricctl.drivers.nic.mlx5.planes import Impossible, known
 from fabricctl.model import facts, settings
 from fabricctl.model.fabric import Port
 from fabricctl.model.names import PortId
@@ -98,7 +97,7 @@ def _override(port: Port) -> tuple[str, ...]:
 def _roce(port: Port, answers: Answers) -> dict[str, Entry]:
     """Return rdma_cm's defaults and the driver's override, which goes before the default type of service."""
     found = verbs.read_settings(port, answers)
-    override = known(lambda: _traffic_class(port, answers))
+    override = entry(lambda: _traffic_class(port, answers))
     if isinstance(override, Known) and override != Known(-1):
         found[settings.ROCE_TOS] = override
     return {**found, congestion.TRAFFIC_CLASS: override}
@@ -110,7 +109,7 @@ def _traffic_class(port: Port, answers: Answers) -> int:
         raise Unread("the inventory names no verbs device (rdma: in fabric_ports)")
     if not files.under(answers, paths[0]):
         if not any(planes.is_ofed(each, answers) for each in functions.of(port.id.port, answers)):
-            raise Impossible("only MLNX_OFED's driver can force a type of service on all queue pairs")
+            raise Lacking("only MLNX_OFED's driver can force a type of service on all queue pairs")
         if _unset(paths[0], answers):
             return -1
         files.content(answers, paths[0])
@@ -150,11 +149,11 @@ def _plane_of(name: str, port: str, answers: Answers) -> str:
     )
     if driver != _KERNEL_DRIVER:
         raise Unread(f"{name} is no mlx5 port: its driver is {driver}")
-    tool = known(lambda: classes.tool(name, answers))
+    tool = entry(lambda: classes.tool(name, answers))
     shown = str(tool.value) if isinstance(tool, Known) else "neither mlnx_qos nor dcb"
     ofed = planes.is_ofed(name, answers)
     plane = f"MLNX_OFED ({shown}, sysfs)" if ofed else f"inbox driver ({shown}, debugfs)"
-    program = known(lambda: firmware.tool(port, answers))
+    program = entry(lambda: firmware.tool(port, answers))
     return f"{plane}, firmware configuration ({program.value})" if isinstance(program, Known) else plane
 
 
@@ -162,7 +161,7 @@ def _pending(name: str, answers: Answers) -> tuple[str, ...]:
     """Return what waits for a reset; nothing where the firmware's configuration cannot be had at all."""
     found: dict[str, None] = {}
     for function in functions.of(name, answers):
-        waiting = known(partial(congestion.pending, function, name, answers))
+        waiting = entry(partial(congestion.pending, function, name, answers))
         if isinstance(waiting, Known) and isinstance(waiting.value, tuple):
             found.update(dict.fromkeys(map(str, waiting.value)))
         elif isinstance(waiting, Missing) and not waiting.impossible:

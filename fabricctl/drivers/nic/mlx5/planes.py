@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from fabricctl.drivers import files
-from fabricctl.drivers.answers import Unread, entry
-from fabricctl.model.reading import Entry, Missing, Value
+from fabricctl.drivers.answers import Unread
 from fabricctl.plugin.protocols import Answers
 
 PER_FUNCTION = (
@@ -23,26 +22,6 @@ MARK = "function "
 
 _PORTS = 2
 _PCI = re.compile(r"^PCI_SLOT_NAME=([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])$", re.MULTILINE)
-
-
-class Impossible(Unread):
-    """There is no value, and none can be set, as long as driver, firmware and tools are what they are."""
-
-
-def known(reader: Callable[[], Value]) -> Entry:
-    """Return what `reader` reads, as ``answers.entry`` does; Impossible becomes an impossible Missing."""
-    impossible = False
-
-    def read() -> Value:
-        nonlocal impossible
-        try:
-            return reader()
-        except Impossible:
-            impossible = True
-            raise
-
-    found = entry(read)
-    return Missing(found.reason, impossible=True) if impossible and isinstance(found, Missing) else found
 
 
 def is_ofed(name: str, answers: Answers) -> bool:

@@ -137,9 +137,12 @@ def test_s26_entries_that_nobody_made_are_not_taken_for_priority_zero(
     assert host.settings()[settings.DSCP_PRIORITY] == Known(wanted)
 
 
-def test_s27_a_policy_without_ecn_turns_dcqcn_off_and_leaves_notifications_alone() -> None:
-    wanted = PLUGIN.wanted(_intent(dcqcn=False, cnp_dscp=48, cnp_priority=6))
-    assert wanted[_DCQCN] is False
+@pytest.mark.parametrize(("dcqcn", "expected"), [(None, None), (False, False)], ids=["left alone", "off"])
+def test_s27_without_ecn_dcqcn_and_notifications_are_left_alone_unless_said(
+    *, dcqcn: bool | None, expected: bool | None
+) -> None:
+    wanted = PLUGIN.wanted(_intent(dcqcn=dcqcn, cnp_dscp=48, cnp_priority=6))
+    assert wanted.get(_DCQCN) is expected
     assert not {settings.CNP_DSCP, settings.CNP_PRIORITY} & set(wanted)
 
 
