@@ -51,7 +51,7 @@ class Result:
     pending
         What is stored as intended and does not hold before a reset; it is not among `proven`.
     in_use
-        The part of `held` that only waits for nodes to be free of jobs.
+        The part of `held` that only waits for nodes to be free of jobs, or for a rival to be stopped.
     drain
         The nodes that were drained for it; None if none was.
     """
@@ -199,7 +199,7 @@ def all_held(
     sizes = {port: len(values) for port, values in targets.items()}
     unread = sum(size for port, size in sizes.items() if port.device in plan.unread)
     if run is not None:
-        store.finish(run, Outcome.UNKNOWN, "nothing was changed: nodes are in use")
+        store.finish(run, Outcome.UNKNOWN, "nothing was changed: every port was left alone")
     return Result(
         run=run,
         state=State.HELD,

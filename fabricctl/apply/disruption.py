@@ -85,6 +85,21 @@ def holds(plan: Plan, fabric: Fabric, advice: str) -> dict[PortId, str]:
     return found
 
 
+def rivalled(plan: Plan, fabric: Fabric) -> dict[PortId, str]:
+    """Return by port why it is left alone: another sets the same things, there or at the far end of its link.
+
+    What is set against a rival holds until it sets its own again: a read-back would prove nothing.
+    """
+    planned = {step.port for step in plan.steps}
+    found: dict[PortId, str] = {}
+    for port, rivals in plan.rivals.items():
+        line = f"not attempted: on {port} another sets the same, stop it first: {'; '.join(rivals)}"
+        for each in (port, fabric.peer(port)):
+            if each in planned:
+                found.setdefault(each, line)
+    return found
+
+
 def _jobs_text(use: NodeUse) -> str:
     shown = ", ".join(f"{job.id} of {job.user}" for job in use.jobs[:_SHOWN])
     rest = len(use.jobs) - _SHOWN

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from fabricctl import readback
 from fabricctl.apply.batches import Batch
 from fabricctl.apply.carry import SAFETY_S, Result, all_held, carry_out, refuse_if_waiting, settle
-from fabricctl.apply.disruption import DRAIN_FIRST, STILL_SO, disturbed, holds, nodes_of
+from fabricctl.apply.disruption import DRAIN_FIRST, STILL_SO, disturbed, holds, nodes_of, rivalled
 from fabricctl.apply.drains import Drain
 from fabricctl.apply.intent import intents
 from fabricctl.apply.plan import Targets, boot_script, make_plan, refusal, wanted_settings
@@ -189,7 +189,7 @@ def _prepare(site: _Site) -> Prepared:
 def _roll_out(site: _Site, prepared: Prepared, advice: str, run: Run | None = None) -> Result:
     """Push what may be pushed now; `run` is a new one unless it has begun."""
     plan, fabric, store = prepared.plan, site.fabric, site.store
-    held = {} if site.options.disrupt else holds(plan, fabric, advice)
+    held = {**({} if site.options.disrupt else holds(plan, fabric, advice)), **rivalled(plan, fabric)}
     if all(step.port in held for step in plan.steps):
         return all_held(plan, held, prepared.targets, run, store)
     in_the_way = dict.fromkeys(plan.in_use.values()) if site.options.disrupt else ()

@@ -82,7 +82,7 @@ class Rollout:
     held
         By port: why it was not touched.
     in_use
-        The part of `held` that is so because of nodes that are in use.
+        The part of `held` that is so because of nodes that are in use, or of rivals.
     slots
         By device: pushes that are not confirmed.
     armed

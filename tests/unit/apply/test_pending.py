@@ -100,3 +100,24 @@ def test_a_rival_is_named_in_plan_and_drift(call: Call, world: Any, where: str) 
     drift = call("drift")
     assert drift.exit_code == 3
     assert f"node1/eth1: another sets the same: {LLDPAD}" in drift.stdout.splitlines()
+
+
+def test_a_port_with_a_rival_is_left_alone_with_its_link_and_the_others_go_on(call: Call, world: Any) -> None:
+    world.device_facts["node1"] = {facts.RIVALS: Known((LLDPAD,))}
+    done = call("apply", "--yes")
+    assert done.exit_code == 3
+    line = f"not attempted: on node1/eth1 another sets the same, stop it first: {LLDPAD}"
+    assert f"node1/eth1, leaf1/eth1: {line}" in done.stdout.splitlines()
+    assert (world.get("node1/eth1", settings.PFC), world.get("leaf1/eth1", settings.PFC)) == ("()", "()")
+    assert (world.get("node2/eth1", settings.PFC), world.get("leaf1/eth2", settings.PFC)) == ("(3,)", "(3,)")
+    world.device_facts.clear()
+    assert call("apply", "--yes").exit_code == 0
+    assert world.get("node1/eth1", settings.PFC) == "(3,)"
+
+
+def test_rivals_everywhere_leave_everything_alone(call: Call, world: Any) -> None:
+    world.device_facts.update({d.name: {facts.RIVALS: Known((LLDPAD,))} for d in world.fabric.devices})
+    done = call("apply", "--yes", "--disrupt")
+    assert done.exit_code == 3
+    assert world.pushes == []
+    assert call("runs").stdout.count("apply") == 0
