@@ -18,6 +18,7 @@ from fabricctl.model.fabric import Fabric
 from fabricctl.model.names import PortId
 from fabricctl.model.plan import Pending
 from fabricctl.model.reading import Entry, Known, Value
+from fabricctl.model.words import count
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ def drift(fabric: Fabric, history: Iterable[Applied], limit: Sequence[str], tool
             next_step='run "fabricctl apply", or compare with the policy: "fabricctl plan"',
         )
     devices = select(fabric, limit)
-    tools.report(f"reading {len(devices)} devices")
+    tools.report(f"reading {count(len(devices), 'device')}")
     readings = tools.read(devices)
     drivers = {device.name: readback.driver_of(device) for device in devices}
     ports = [port.id for device in devices for port in device.ports]

@@ -26,6 +26,7 @@ from fabricctl.model.plan import Plan
 from fabricctl.model.policy import Policy, Stance
 from fabricctl.model.run import Run, RunKind
 from fabricctl.model.verdict import Outcome
+from fabricctl.model.words import count
 from fabricctl.plugin.protocols import Driver
 from fabricctl.store.lock import hold
 
@@ -79,7 +80,7 @@ def prepare(fabric: Fabric, policy: Policy, limit: Sequence[str], tools: Tools) 
     devices = select(fabric, limit)
     without = len(fabric.devices) - len(devices)
     left_out = f"; {without} devices are left out (no driver, or not in --limit)" if without else ""
-    tools.report(f"reading {len(devices)} devices{left_out}")
+    tools.report(f"reading {count(len(devices), 'device')}{left_out}")
     readings = tools.read(devices)
     drivers = {device.name: readback.driver_of(device) for device in devices}
     meant = intents(fabric, policy)

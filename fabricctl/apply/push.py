@@ -226,7 +226,10 @@ def _run(
 
 @contextlib.contextmanager
 def _stoppable() -> Iterator[threading.Event]:
-    """Set an event on SIGINT and SIGTERM, so that ansible is stopped in order; the old handlers come back."""
+    """Set an event on SIGINT and SIGTERM, so that ansible is stopped in order; the old handlers come back.
+
+    A signal that was ignored when we started (a background job of a script) stays ignored.
+    """
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stop  # only the main thread may set handlers, and only it gets the signals
@@ -235,7 +238,8 @@ def _stoppable() -> Iterator[threading.Event]:
     def note(_number: int, _frame: FrameType | None) -> None:
         stop.set()
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    ours = [n for n in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(n) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, note) for number in ours}
     try:
         yield stop
     finally:

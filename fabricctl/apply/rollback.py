@@ -30,6 +30,7 @@ from fabricctl.model.names import PortId
 from fabricctl.model.plan import Plan
 from fabricctl.model.reading import Known, Missing, Value
 from fabricctl.model.run import RunKind
+from fabricctl.model.words import count
 from fabricctl.store.lock import hold
 
 
@@ -78,7 +79,7 @@ def rollback(
         undone = undoable(history, name)
         goal = _goal(fabric, undone, history)
         devices = [d for d in fabric.devices if any(p.id in goal.targets for p in d.ports)]
-        tools.report(f"reading {len(devices)} devices")
+        tools.report(f"reading {count(len(devices), 'device')}")
         readings = tools.read(devices)
         drivers = {device.name: readback.driver_of(device) for device in devices}
         plan = with_use(compare(fabric, goal.targets, readings, drivers), fabric, tools)

@@ -10,6 +10,7 @@ from fabricctl.model import settings
 from fabricctl.model.names import PortId
 from fabricctl.model.plan import Disruption, Pending, Plan, Step
 from fabricctl.model.reading import Entry, Known, Missing, Value
+from fabricctl.model.words import count
 
 _PORTS_SHOWN = 6
 
@@ -65,7 +66,7 @@ def held_lines(held: Mapping[PortId, str]) -> Iterator[str]:
 def summary(plan: Plan) -> str:
     """Return how much a plan would change and how much of it disrupts, as one line."""
     waiting = (
-        f"{_count(len(plan.pending), 'setting')} stored and pending until a reset" if plan.pending else ""
+        f"{count(len(plan.pending), 'setting')} stored and pending until a reset" if plan.pending else ""
     )
     if not plan.steps and not plan.unread:
         return (
@@ -74,16 +75,16 @@ def summary(plan: Plan) -> str:
             else "nothing to do: every setting is as intended"
         )
     devices = len(plan.devices)
-    text = f"{_count(len(plan.steps), 'setting')} to change on {_count(devices, 'device')}"
+    text = f"{count(len(plan.steps), 'setting')} to change on {count(devices, 'device')}"
     disrupting = sorted({s.disruption.value for s in plan.steps if s.disruption is not Disruption.NONE})
     if disrupting:
         text += f"; disrupts: {', '.join(disrupting)}; {_asked(plan)}"
     if waiting:
         text += f"; {waiting}"
     if plan.rivals:
-        text += f"; {_count(len(plan.rivals), 'port')} left alone"
+        text += f"; {count(len(plan.rivals), 'port')} left alone"
     if plan.unread:
-        text += f"; {_count(len(plan.unread), 'device')} could not be read"
+        text += f"; {count(len(plan.unread), 'device')} could not be read"
     return text
 
 
@@ -92,7 +93,7 @@ def _asked(plan: Plan) -> str:
     if not plan.scheduler:
         return "no scheduler was asked"
     taken = len(plan.in_use)
-    return f"{plan.scheduler}: " + (f"{_count(taken, 'port')} in use" if taken else "nobody is in the way")
+    return f"{plan.scheduler}: " + (f"{count(taken, 'port')} in use" if taken else "nobody is in the way")
 
 
 def step_line(step: Step, *, unset: bool = False) -> str:
@@ -222,7 +223,3 @@ def _names(ports: list[PortId]) -> str:
     shown = ", ".join(str(port) for port in ports[:_PORTS_SHOWN])
     rest = len(ports) - _PORTS_SHOWN
     return f"{shown} and {rest} more" if rest > 0 else shown
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

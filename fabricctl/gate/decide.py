@@ -11,6 +11,7 @@ from fabricctl.model.certificate import Answer, Certificate, Decision
 from fabricctl.model.names import PortId
 from fabricctl.model.policy import ALL_PAIRS, GatePolicy, Stance
 from fabricctl.model.verdict import Outcome
+from fabricctl.model.words import count
 
 LOSS = "loss"
 """Name of the probe whose failure a cable can explain."""
@@ -99,7 +100,7 @@ def _accept(
     until = min(certificate.expires_at for certificate in held)
     oldest = min(certificate.issued_at for certificate in held)
     text = (
-        f"{_count(len(nodes), 'node')}, {_count(len(held), 'port')} certified by policy {held[0].policy},"
+        f"{count(len(nodes), 'node')}, {count(len(held), 'port')} certified by policy {held[0].policy},"
         f" the oldest {_when(oldest)},"
         f" valid until {_when(until)}"
     )
@@ -281,7 +282,3 @@ def _verify(node: str) -> str:
 
 def _when(at: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -9,14 +9,9 @@ from fabricctl.model.run import Run
 
 MILLISECOND_NS = 1_000_000
 
-_STOPPED = "ended early: KeyboardInterrupt"
-"""How the summary of a verify run begins that Ctrl-C or SIGTERM ended."""
-
 
 def state(run: Run) -> str:
     """Return how a run stands: its outcome and summary, running, or interrupted."""
-    if run.summary.startswith(_STOPPED):
-        return "interrupted"
     if run.summary.startswith("interrupted"):
         return run.summary
     if run.outcome is not None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from fabricctl import readback
-from fabricctl.errors import StoreError, UsageError
+from fabricctl.errors import FabricctlError, StoreError, UsageError
 from fabricctl.model.certificate import Certificate
 from fabricctl.model.evidence import Evidence
 from fabricctl.model.fabric import Fabric
@@ -20,6 +20,7 @@ from fabricctl.model.probe import AgentReport, Round, Sample
 from fabricctl.model.reading import DeviceReading
 from fabricctl.model.run import Run, RunKind
 from fabricctl.model.verdict import Outcome, worst
+from fabricctl.model.words import count, quoted
 from fabricctl.plugin import finder
 from fabricctl.plugin.protocols import Probe, RunReport
 from fabricctl.store import Store
@@ -109,7 +110,7 @@ def verify(fabric: Fabric, policy: Policy, request: Request, means: Means) -> Ru
         try:
             return _verify(_Plan(fabric, policy, pairs, probes, request), run, means)
         except BaseException as exc:
-            means.store.finish(run, Outcome.UNKNOWN, f"ended early: {type(exc).__name__} {exc}".strip())
+            means.store.finish(run, Outcome.UNKNOWN, _early_end(exc))
             raise
 
 
@@ -145,7 +146,7 @@ def _limited(fabric: Fabric, pairs: tuple[PairId, ...], request: Request) -> tup
         limit = ",".join(request.limit)
         raise UsageError(
             f"--limit {limit} leaves no pair of --pairs {request.pairs}",
-            next_step=f"name two nodes or more, or write --pairs {request.limit[0]}:all",
+            next_step=f"name two nodes or more, or write --pairs {quoted(request.limit[0])}:all",
         )
     return left
 
@@ -250,8 +251,14 @@ def _conclude(plan: _Plan, run: Run, means: Means, seen: _Seen) -> RunReport:
     return RunReport(fabric, policy, run, seen.agents, verdicts, suspects, samples, certificates, unkept)
 
 
+def _early_end(exc: BaseException) -> str:
+    if isinstance(exc, FabricctlError):
+        return f"ended early: {exc}"
+    return "interrupted" if isinstance(exc, KeyboardInterrupt | SystemExit) else f"ended by a bug: {exc!r}"
+
+
 def _summary(outcomes: Sequence[Outcome]) -> str:
     counts = [
         f"{outcomes.count(o)} {o}" for o in (Outcome.FAIL, Outcome.ERROR, Outcome.UNKNOWN, Outcome.PASS)
     ]
-    return f"{len(outcomes)} pairs: " + ", ".join(c for c in counts if not c.startswith("0 "))
+    return f"{count(len(outcomes), 'pair')}: " + ", ".join(c for c in counts if not c.startswith("0 "))

@@ -209,3 +209,25 @@ def test_two_fabrics_with_the_same_names_are_not_mixed_in_one_store(nodes: Any) 
         assert "FABRICCTL_STORE" in caught.value.next_step
         store.end_certificates("/inventory.yml", "a test", "moved", 0.0)
         assert verify(other, POLICY, Request(probes=("loss",)), means).run.outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(
+    ("error", "summary"),
+    [
+        (KeyboardInterrupt(), "interrupted"),
+        (UsageError("no such thing", next_step="try another"), "ended early: no such thing; try another"),
+        (RuntimeError("oops"), "ended by a bug: RuntimeError('oops')"),
+    ],
+)
+def test_how_a_run_ended_early_is_kept(
+    nodes: Any, monkeypatch: pytest.MonkeyPatch, error: BaseException, summary: str
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(readback, "read", broken)
+    with Store.open() as store:
+        with pytest.raises(type(error)):
+            verify(nodes.fabric, POLICY, Request(), Means(nodes, store, patience=PATIENCE))
+        (run,) = store.runs()
+    assert (run.outcome, run.summary) == (Outcome.UNKNOWN, summary)
