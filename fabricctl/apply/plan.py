@@ -41,6 +41,11 @@ def make_plan(
         plan,
         unsupported=_unsupported(fabric, intents, readings, drivers),
         rivals=rivals if plan.steps else {},
+        planes={
+            port: str(plane.value)
+            for port in dict.fromkeys(step.port for step in plan.steps)
+            if isinstance(plane := _facts(readings[port.device], port).get(facts.PLANE), Known)
+        },
     )
 
 

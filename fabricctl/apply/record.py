@@ -183,21 +183,24 @@ def state_before(
     Parameters
     ----------
     undone
-        From :func:`undoable`: of a setting that several changed, the oldest value is the one to restore.
+        From :func:`undoable`: what the oldest of them read of a setting is what is restored.
     """
+    changed = dict.fromkeys(
+        (step.port, step.setting)
+        for applied in undone
+        for step in applied.record.plan.steps
+        if step.port in applied.record.before
+    )
     targets: dict[PortId, dict[str, Value]] = {}
     without: dict[tuple[PortId, str], Missing] = {}
-    for applied in undone:
-        for step in applied.record.plan.steps:
-            if step.port not in applied.record.before:
-                continue
-            key = (step.port, step.setting)
-            without.pop(key, None)
-            targets.get(step.port, {}).pop(step.setting, None)
-            if isinstance(step.old, Known):
-                targets.setdefault(step.port, {})[step.setting] = step.old.value
-            else:
-                without[key] = step.old
+    for port, setting in changed:
+        # An apply notes all of a port that it changes: also what a later one was the first to set.
+        read = (applied.record.before.get(port, {}).get(setting) for applied in reversed(undone))
+        first = next((entry for entry in read if entry is not None), Missing("it was not read"))
+        if isinstance(first, Known):
+            targets.setdefault(port, {})[setting] = first.value
+        else:
+            without[port, setting] = first
     return {port: values for port, values in targets.items() if values}, without
 
 

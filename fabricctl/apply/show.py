@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 
 from fabricctl.apply.render import NOT_KEPT
@@ -43,7 +43,9 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     for reason, ports in _unsupported(plan).items():
         yield f"not supported on {_names(ports)}: {reason}"
     yield from (pending_line(item) for item in plan.pending)
-    for rival, ports in _rivals(plan).items():
+    for plane, ports in _by_value(plan.planes.items()).items():
+        yield f"control plane of {_names(ports)}: {plane}"
+    for rival, ports in _by_value((p, r) for p, rivals in plan.rivals.items() for r in rivals).items():
         yield f"left alone, another sets the same on {_names(ports)}: {rival}"
     for device, why in plan.unread.items():
         yield f"could not be read: {device}: {why}"
@@ -203,11 +205,10 @@ def _by_port(plan: Plan) -> dict[PortId, list[Step]]:
     return found
 
 
-def _rivals(plan: Plan) -> dict[str, list[PortId]]:
+def _by_value(pairs: Iterable[tuple[PortId, str]]) -> dict[str, list[PortId]]:
     found: dict[str, list[PortId]] = {}
-    for port, rivals in plan.rivals.items():
-        for rival in rivals:
-            found.setdefault(rival, []).append(port)
+    for port, value in pairs:
+        found.setdefault(value, []).append(port)
     return found
 
 

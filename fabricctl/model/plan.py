@@ -79,6 +79,8 @@ class Plan:
         What is stored as meant but waits for a reset. It is neither a step nor done.
     rivals
         By port: who else sets the same things. Nothing is pushed there.
+    planes
+        By port with a step: the control plane that its driver found.
     scheduler
         Who was asked whether the nodes are in use; empty if nobody was.
     in_use
@@ -90,6 +92,7 @@ class Plan:
     unread: Mapping[str, str] = field(default_factory=dict)
     pending: tuple[Pending, ...] = ()
     rivals: Mapping[PortId, tuple[str, ...]] = field(default_factory=dict)
+    planes: Mapping[PortId, str] = field(default_factory=dict)
     scheduler: str = ""
     in_use: Mapping[PortId, str] = field(default_factory=dict)
 

@@ -256,7 +256,7 @@ def test_a_reset_of_the_firmware_ends_what_was_pending(site: Site) -> None:
 CHANGES = {
     "node1": "mlnx_qos -i eth1 -f 0,0,0,0,0,0,0,0; echo 9 >/sys/class/net/eth1/ecn/roce_rp/rpg_ai_rate",
     "node2": """dcb app replace dev eth1 dscp-prio 26:5 2>&1
-        echo 5 >/sys/kernel/debug/mlx5/0000:17:00.0/cc_params/np_cnp_dscp""",
+        echo 9 >/sys/kernel/debug/mlx5/0000:17:00.0/cc_params/rp_ai_rate""",
     "node3": "dcb pfc set dev eth1 prio-pfc all:off",
     "node4": "nicctl update qos pfc --priority 3 --no-drop disable",
 }
@@ -270,7 +270,7 @@ def test_drift_names_what_was_changed_by_hand(site: Site) -> None:
     by_node = {node: sorted(d["setting"] for d in found if d["port"] == f"{node}/eth1") for node in KINDS}
     assert by_node == {
         "node1": ["mlx5.rp_ai_rate", "pfc_priorities"],
-        "node2": ["cnp_dscp", "dscp_priority"],
+        "node2": ["dscp_priority", "mlx5.rp_ai_rate"],
         "node3": ["pfc_priorities"],
         "node4": ["pfc_priorities"],
     }
@@ -307,11 +307,10 @@ def test_rivals_are_named_and_their_ports_left_alone(site: Site) -> None:
         site.tell("node3", "echo eth1:host >/sys/module/dcbsim/parameters/dcbx")
         site.tell("node4", "systemctl stop lldpad; rm /run/systemd/system/lldpad.service")
     assert code == 3
-    assert (
-        "left alone, another sets the same on node1/eth1: firmware DCBX, willing: mlnx_qos -i eth1 -d os"
-        in said
-    )
-    assert "on node4/eth1: lldpad.service" in said
+    alone = "left alone, another sets the same on"
+    assert f"{alone} node1/eth1: firmware DCBX: mlnx_qos -i eth1 -d os" in said
+    assert f"{alone} node3/eth1: eth1: the NIC's firmware LLDP and DCBX agent" in said
+    assert f"{alone} node4/eth1: lldpad.service" in said
     assert set(done["plan"]["rivals"]) == {"node1/eth1", "node3/eth1", "node4/eth1"}
     mtu = {node: after[f"{node}/eth1 {settings.MTU}"] for node in KINDS}
     assert mtu == {"node1": Known(4300), "node2": Known(4200), "node3": Known(4300), "node4": Known(4300)}
@@ -347,7 +346,7 @@ def _remove(site: Site) -> None:
 
 def test_a_bond_is_set_on_both_members(site: Site) -> None:
     """The second port of one card and the first of another."""
-    port = {"name": "bond0", "rdma": "mlx5_bond_0", "rail": 0, "address": "10.99.0.2", "speed_gbps": 1}
+    port = {"name": "bond0", "rdma": "mlx5_bond_0", "rail": 0, "address": "10.99.0.2/24", "speed_gbps": 1}
     bond = _other(site, "bond", {}, {"node2": [port]})
     members = "eth2 eth3"
     site.tell(

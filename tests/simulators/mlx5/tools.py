@@ -221,9 +221,10 @@ def dcb_set(name: str, port: Port, command: list[str], rest: list[str]) -> None:
     elif what == "buffer":
         set_buffer(port, given["prio-buffer"], given["buffer-size"])
     else:
-        shares = [share for share, kind in zip(given["tc-bw"], given["tc-tsa"]) if kind == ETS]  # noqa: B905
-        if "tc-bw" in rest and shares and sum(shares) != 100:
-            raise ValueError(f"Bandwidth percentages in tc-bw sum to {sum(shares)}%, expected 100%")
+        # Of all classes, those included that it was not told about.
+        total, expected = sum(given["tc-bw"]), 100 if ETS in given["tc-tsa"] else 0
+        if total != expected:
+            raise ValueError(f"Bandwidth percentages in tc-bw sum to {total}%, expected {expected}%")
         set_ets(port, given["prio-tc"], given["tc-tsa"], given["tc-bw"])
 
 

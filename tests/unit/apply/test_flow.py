@@ -385,6 +385,20 @@ def test_rollback_of_an_older_apply_takes_the_later_ones_with_it(
     assert states == [State.DONE, State.ROLLED_BACK, State.ROLLED_BACK]
 
 
+def test_rollback_of_an_older_apply_restores_what_only_a_later_one_had_to_set(
+    make_world: Make, fakes: Any, store: Store
+) -> None:
+    world = make_world()
+    port = PortId("node1", "eth1")
+    world.set(port, "pfc_priorities", "(3,)")  # as intended from the first
+    first = run(world, fakes, store)
+    world.set(port, "pfc_priorities", "(5,)")  # by hand, between the two
+    run(world, fakes, store)
+    take_back(world, store, first.run.id)
+    assert world.get("node1/eth1", "pfc_priorities") == "(3,)"
+    assert world.get("node1/eth1", "mtu_bytes") == "1500"
+
+
 def test_rollback_of_a_waiting_apply_reverts_it_now(make_world: Make, fakes: Any, store: Store) -> None:
     world = make_world()
     run(world, fakes, store, Options(confirm_within_s=300))

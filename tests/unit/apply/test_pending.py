@@ -121,3 +121,11 @@ def test_rivals_everywhere_leave_everything_alone(call: Call, world: Any) -> Non
     assert done.exit_code == 3
     assert world.pushes == []
     assert call("runs").stdout.count("apply") == 0
+
+
+def test_the_control_plane_of_each_port_is_named(call: Call, world: Any) -> None:
+    world.facts[NODE1] = {facts.PLANE: Known("inbox driver (dcb, debugfs)")}
+    world.facts[NODE2] = {facts.PLANE: Known("MLNX_OFED (mlnx_qos, sysfs)")}
+    lines = call("plan").stdout.splitlines()
+    assert "control plane of node1/eth1: inbox driver (dcb, debugfs)" in lines
+    assert "control plane of node2/eth1: MLNX_OFED (mlnx_qos, sysfs)" in lines

@@ -52,6 +52,19 @@ def test_outcome_of_each_device_and_nothing_is_left(
     assert capfd.readouterr() == ("", "")
 
 
+def test_a_driver_whose_devices_all_fail_does_not_stop_the_next() -> None:
+    gone = Endpoint("127.0.0.1", port=1, connection="ssh")
+    jobs = [
+        Job(device("n1", driver="bnxt"), "exit 1\n"),
+        Job(device("n2", gone, driver="mlx5"), "true\n"),
+        Job(device("n3"), "true\n"),
+    ]
+    outcomes = push(jobs, deadline_s=60)
+    assert [outcome.ok for outcome in outcomes] == [False, False, True]
+    assert outcomes[0].message.endswith("(exit status 1)")
+    assert "Connection refused" in outcomes[1].message
+
+
 def test_a_push_ends_at_its_deadline() -> None:
     began = time.monotonic()
     (outcome,) = push([Job(device("n1"), "sleep 60\n")], deadline_s=3)

@@ -413,44 +413,42 @@ missing() {
     done
 }
 
-# All in one call: a scheduler without its shares, or shares without their scheduler, are refused.
+# All in one call, what is not asked for as it is: a scheduler without its shares is refused, and dcb adds up the
+# shares that it is not told as well, of which the driver shows 100 for every class that is not ets.
 set_ets() {
     read_classes ets || return
     read_whole "traffic classes" "$tcs" "$tsa" "$bw" || return
     differs=
     set --
-    if wants priority_tc; then
-        want=0,0,0,3,0,0,6,0
-        [ "$tcs" = "$want" ] || differs=yes
-        if [ "$tool" = mlnx_qos ]; then
-            set -- "$@" -p "$want"
-        else
-            numbered "$want"
-            # shellcheck disable=SC2086  # several words are meant
-            set -- "$@" prio-tc $words
-        fi
+    want=$tcs
+    ! wants priority_tc || want=0,0,0,3,0,0,6,0
+    [ "$tcs" = "$want" ] || differs=yes
+    if [ "$tool" = mlnx_qos ]; then
+        set -- "$@" -p "$want"
+    else
+        numbered "$want"
+        # shellcheck disable=SC2086  # several words are meant
+        set -- "$@" prio-tc $words
     fi
-    if wants tc_scheduler; then
-        want=ets,ets,ets,ets,ets,ets,strict,ets
-        [ "$tsa" = "$want" ] || differs=yes
-        if [ "$tool" = mlnx_qos ]; then
-            set -- "$@" -s "$want"
-        else
-            numbered "$want"
-            # shellcheck disable=SC2086  # several words are meant
-            set -- "$@" tc-tsa $words
-        fi
+    want=$tsa
+    ! wants tc_scheduler || want=ets,ets,ets,ets,ets,ets,strict,ets
+    [ "$tsa" = "$want" ] || differs=yes
+    if [ "$tool" = mlnx_qos ]; then
+        set -- "$@" -s "$want"
+    else
+        numbered "$want"
+        # shellcheck disable=SC2086  # several words are meant
+        set -- "$@" tc-tsa $words
     fi
-    if wants tc_bandwidth_percent; then
-        want=50,0,0,50,0,0,0,0
-        [ "$bw" = "$want" ] || differs=yes
-        if [ "$tool" = mlnx_qos ]; then
-            set -- "$@" -t "$want"
-        else
-            numbered "$want"
-            # shellcheck disable=SC2086  # several words are meant
-            set -- "$@" tc-bw $words
-        fi
+    want=$bw
+    ! wants tc_bandwidth_percent || want=50,0,0,50,0,0,0,0
+    [ "$bw" = "$want" ] || differs=yes
+    if [ "$tool" = mlnx_qos ]; then
+        set -- "$@" -t "$want"
+    else
+        numbered "$want"
+        # shellcheck disable=SC2086  # several words are meant
+        set -- "$@" tc-bw $words
     fi
     [ -n "$differs" ] || return 0
     if [ "$tool" = mlnx_qos ]; then
