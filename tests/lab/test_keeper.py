@@ -190,7 +190,7 @@ class Lab:
         )
 
     def apply(self) -> dict[str, Any]:
-        done = self.call("apply", "--yes", "--json")
+        done = self.call("apply", "--yes", "--json", "--limit", "node*")
         assert done.returncode == 0, done.stdout + done.stderr
         said: dict[str, Any] = json.loads(done.stdout)
         return said
