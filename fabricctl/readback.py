@@ -18,8 +18,10 @@ from fabricctl.plugin.protocols import Answer, Answers, Driver, Query
 from fabricctl.transport.base import Transport
 from fabricctl.transport.shell import one_line
 
-QUERY_S = 10
-"""Longest time that one query may take on the device, in seconds; then it is ended and has no answer."""
+QUERY_S = 20
+"""Longest time that one query may take on the device, in seconds; then it is ended and has no answer.
+
+systemctl alone has taken more than ten on a node that was busy starting."""
 _THREADS = 64
 
 # Everything a query prints goes to our standard output between two lines that start with the mark, so that

@@ -263,13 +263,20 @@ def _keep(scripts: Mapping[str, str]) -> str:
     # No daemon-reload, which takes seconds on a busy node: the units are for the next boot, and for a device
     # that comes anew; systemd reads both from disk.
     lines.append(f"systemctl enable --no-reload --quiet {_units(scripts)} || failed=1")
+    lines.append(_forget_state("disabled", scripts))
     return "\n".join(lines)
 
 
 def _forget(ports: Sequence[str]) -> str:
     files = " ".join(_q(_path(port)) for port in ports)
     disable = f"systemctl disable --no-reload --quiet {_units(ports)} || failed=1"
-    return f"{disable}\nrm -f {files} || failed=1"
+    return f"{disable}\nrm -f {files} || failed=1\n{_forget_state('enabled', ports)}"
+
+
+def _forget_state(stale: str, ports: Mapping[str, str] | Sequence[str]) -> str:
+    # Of a unit that it has loaded, as after a boot, systemd remembers whether it was enabled, and says so.
+    show = f"systemctl show -p UnitFileState --value {_units(ports)}"
+    return f"! {show} | grep -q '^{stale}' || systemctl daemon-reload"
 
 
 def _units(ports: Mapping[str, str] | Sequence[str]) -> str:

@@ -150,3 +150,20 @@ def test_confirm_runs_what_the_network_manager_is_told_by_name_and_leaves_no_fil
     # The rest is kept all the same.
     assert (done.returncode, (world.root / "node1/etc/fabricctl/ports/eth1.sh").exists()) == (1, True)
     assert list((world.root / "node1/run/fabricctl").glob("*.kept")) == []
+
+
+@pytest.mark.parametrize("remembered", ["enabled", "disabled", ""])
+def test_what_systemd_remembers_of_a_unit_is_forgotten_where_it_is_wrong(
+    make_world: Make, remembered: str
+) -> None:
+    world = make_world()
+    (world.root / "bin/systemctl").write_text(
+        f'#!/bin/sh\n[ "$1" != show ] || echo "{remembered}"\n'
+        '[ "$1" != daemon-reload ] || : >"$FAKE_ROOT/reloaded"\n'
+    )
+    reloaded = world.root / "node1/reloaded"
+    world.run("node1", compose.confirm_script("a1", [], {"eth1": "true\n"}, []))
+    assert reloaded.exists() is (remembered == "disabled")
+    reloaded.unlink(missing_ok=True)
+    world.run("node1", compose.confirm_script("a2", [], {}, ["eth1"]))
+    assert reloaded.exists() is (remembered == "enabled")
