@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 
@@ -50,6 +51,7 @@ _WORKING = frozenset({"active", "activating", "reloading"})
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _KERNEL = "/proc/sys/kernel/osrelease"
 _DIGEST_CHARS = 64
+_EMPTY = hashlib.sha256(b"").hexdigest()
 
 
 def paths() -> tuple[str, ...]:
@@ -60,16 +62,30 @@ def paths() -> tuple[str, ...]:
 def queries(ports: Sequence[Port]) -> tuple[Query, ...]:
     """Ask for rival services and agents, and for each port's boot script and unit."""
     names = [port.id.port for port in ports]
-    units = (*_RIVALS, _TUNED, *map(boot_unit, names))
+    paths = (path(name) for path in (script_path, _wanted_path, _masked_path) for name in names)
     return (
-        Query("systemctl", ("sh", "-c", _ASK, "sh", *units)),
-        Query("sha256sum", ("sha256sum", *map(script_path, names))),
+        Query("systemctl", ("sh", "-c", _ASK, "sh", *_RIVALS, _TUNED)),
+        Query("sha256sum", ("sha256sum", *paths)),
     )
 
 
 def script_path(name: str) -> str:
     """Return where the script lies that sets port `name` at boot."""
     return f"/etc/fabricctl/ports/{name}.sh"
+
+
+def _wanted_path(name: str) -> str:
+    """Return the link that has systemd start the unit of port `name` at boot.
+
+    What is on disk counts at a boot. systemd's own answer may be older: it keeps a unit in memory as it first
+    saw it, for as long as another one refers to it.
+    """
+    return f"/etc/systemd/system/multi-user.target.wants/{boot_unit(name)}"
+
+
+def _masked_path(name: str) -> str:
+    """Return what leads to ``/dev/null`` if the unit of port `name` is masked."""
+    return f"/etc/systemd/system/{boot_unit(name)}"
 
 
 def read_facts(answers: Answers) -> dict[str, Entry]:
@@ -95,13 +111,6 @@ def _blocks(answers: Answers) -> list[dict[str, str]]:
 def _named(block: Mapping[str, str], name: str) -> bool:
     """Say whether a block is about the unit `name`; an alias is shown under the name that it stands for."""
     return block.get("Id") == name or name in block.get("Names", "").split()
-
-
-def _state(answers: Answers, name: str, property_: str) -> str:
-    for block in _blocks(answers):
-        if _named(block, name):
-            return block[property_]
-    raise Unread(f"systemctl does not answer for {name}")
 
 
 def _rivals(answers: Answers) -> tuple[str, ...]:
@@ -133,16 +142,17 @@ def _pausing(answers: Answers) -> tuple[str, ...]:
 
 
 def _boot(answers: Answers, name: str) -> str:
-    if _state(answers, boot_unit(name), "UnitFileState") != "enabled":
-        return NOT_KEPT
     try:
         listed = partial(answers, "sha256sum")
     except Unread:
-        if "No such file" in answers["sha256sum"].stderr:
+        if "sha256sum" in answers and "No such file" in answers["sha256sum"].stderr:
             return NOT_KEPT
         raise
+    digests = {}
     for line in listed.splitlines():
         digest, _, path = line.partition(" ")
-        if path.strip().removeprefix("*") == script_path(name) and len(digest) == _DIGEST_CHARS:
-            return digest
-    return NOT_KEPT
+        if len(digest) == _DIGEST_CHARS:
+            digests[path.strip().removeprefix("*")] = digest
+    # The link leads to the unit's file: without that there is nothing to start.
+    starts = _wanted_path(name) in digests and digests.get(_masked_path(name)) != _EMPTY
+    return digests.get(script_path(name), NOT_KEPT) if starts else NOT_KEPT

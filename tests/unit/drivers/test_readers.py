@@ -372,29 +372,48 @@ _RIVAL_STATES = "".join(
 )
 
 
-def _boot(state: str, digests: Answer) -> Entry:
-    units = f"{_RIVAL_STATES}Id=fabricctl-port@eth1.service\nActiveState=inactive\nUnitFileState={state}\n"
-    return host.read_boot("eth1", {"systemctl": _said(units), "sha256sum": digests})[settings.BOOT]
+_UNIT = "fabricctl-port@eth1.service"
+_SCRIPT = f"{_SHA}  /etc/fabricctl/ports/eth1.sh\n"
+_WANTED = f"{'a' * 64}  /etc/systemd/system/multi-user.target.wants/{_UNIT}\n"
+_EMPTY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 
-def test_a_port_is_kept_if_its_unit_is_enabled_and_its_script_is_there() -> None:
-    digests = _said(f"{_SHA}  /etc/fabricctl/ports/eth1.sh\n", "sha256sum: .../eth0.sh: No such file", rc=1)
-    gone = _said("", "sha256sum: x: No such file or directory", rc=1)
-    assert _boot("enabled", digests) == Known(_SHA)
-    assert _boot("enabled", gone) == Known("none")
-    assert _boot("enabled", _said(f"{_SHA}  /etc/fabricctl/ports/eth10.sh\n")) == Known("none")
-    for state in ("disabled", "enabled-runtime", "masked", ""):
-        assert _boot(state, digests) == Known("none")
+def _boot(*lines: str, said: str = "sha256sum: x: No such file or directory") -> Entry:
+    return host.read_boot("eth1", {"sha256sum": _said("".join(lines), said, rc=1)})[settings.BOOT]
+
+
+@pytest.mark.parametrize(
+    ("lines", "kept"),
+    [
+        ((_SCRIPT, _WANTED), _SHA),
+        ((_SCRIPT,), "none"),
+        ((_WANTED,), "none"),
+        ((), "none"),
+        ((_SCRIPT.replace("eth1", "eth10"), _WANTED), "none"),
+        ((_SCRIPT, _WANTED.replace("eth1", "eth10")), "none"),
+        ((_SCRIPT, _WANTED, f"{_EMPTY}  /etc/systemd/system/{_UNIT}\n"), "none"),
+        ((_SCRIPT, _WANTED, f"{'b' * 64}  /etc/systemd/system/{_UNIT}\n"), _SHA),
+    ],
+    ids=[
+        "kept",
+        "not enabled",
+        "no script",
+        "neither",
+        "another's script",
+        "another's unit",
+        "masked",
+        "own",
+    ],
+)
+def test_a_port_is_kept_if_its_script_is_there_and_systemd_will_start_its_unit(
+    lines: tuple[str, ...], kept: str
+) -> None:
+    assert _boot(*lines) == Known(kept)
 
 
 def test_boot_is_missing_where_it_cannot_be_known() -> None:
-    said = _said("", "System has not been booted with systemd", rc=1)
-    assert "not been booted" in _reason(host.read_boot("eth1", {"systemctl": said})[settings.BOOT])
-    other = {"systemctl": _said(_RIVAL_STATES)}
-    assert "does not answer for" in _reason(host.read_boot("eth1", other)[settings.BOOT])
-    assert "Permission denied" in _reason(
-        _boot("enabled", _said("", "sha256sum: x: Permission denied", rc=1))
-    )
+    assert "Permission denied" in _reason(_boot(said="sha256sum: x: Permission denied"))
+    assert _reason(host.read_boot("eth1", {})[settings.BOOT]) == "not asked"
 
 
 def test_host_facts_are_read() -> None:
