@@ -211,6 +211,8 @@ def test_check_and_plan(site: Site) -> None:
     assert code == 3, said
     assert "pfc_priorities: none -> 3  (undo: none; disrupts: link flap)" in said
     assert "could not be read" not in said
+    for node, kind in KINDS.items():
+        assert f"control plane of {node}/eth1: {kind.plane}" in said.splitlines()
 
 
 def test_apply_sets_all_and_proves_it(site: Site, start: Mapping[PortId, PortReading]) -> None:

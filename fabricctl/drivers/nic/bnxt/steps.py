@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fabricctl.drivers import wishes
 from fabricctl.drivers.nic.bnxt.control import ECN_MARKING, PRIORITY_VLAN, ROCE_DSCP, ROCE_PRIORITY
 from fabricctl.drivers.nic.bnxt.parse import UDP_PRIORITY
 from fabricctl.model import settings
@@ -13,15 +14,9 @@ from fabricctl.model.plan import Disruption
 from fabricctl.model.reading import Entry, Value
 from fabricctl.plugin.protocols import Parameter
 
-ROCE_V2 = "RoCE v2"
-
-_NO_MARKING = "a NIC does not mark: its switch port does"
 _OWN_BUFFERS = "a Broadcom NIC sizes and assigns its receive buffers itself"
 UNSUPPORTED: Mapping[str, str] = {
-    settings.ECN: _NO_MARKING,
-    settings.ECN_KMIN: _NO_MARKING,
-    settings.ECN_KMAX: _NO_MARKING,
-    settings.ECN_PMAX: _NO_MARKING,
+    **wishes.NOT_MARKING,
     settings.CABLE_LENGTH: _OWN_BUFFERS,
     settings.PRIORITY_BUFFER: _OWN_BUFFERS,
     settings.BUFFER_SIZE: _OWN_BUFFERS,
@@ -44,25 +39,7 @@ def wanted(intent: PortIntent) -> Mapping[str, Value]:
     """Return the settings that realise the intent; nothing on InfiniBand."""
     if intent.link_layer is not LinkLayer.ETHERNET:
         return {}
-    values: dict[str, Value] = {
-        settings.MTU: intent.mtu_bytes,
-        settings.MTU_KEPT: str(intent.mtu_bytes),
-        settings.TRUST: intent.trust,
-        **_classes(intent),
-        settings.PFC: intent.pfc_priorities,
-        settings.ROCE_MODE: ROCE_V2,
-        **_control(intent),
-    }
-    if intent.trust == "dscp":
-        # Trusting PCP means an empty DSCP map here: the two cannot be had together.
-        values[settings.DSCP_PRIORITY] = intent.dscp_priority
-    given: dict[str, Value | None] = {
-        settings.PAUSE: intent.pause,
-        settings.ROCE_TOS: intent.roce_tos,
-        settings.PRIORITY_BUFFER: intent.priority_buffer or None,
-        settings.BUFFER_SIZE: intent.buffer_size_bytes or None,
-    }
-    return {**values, **{name: value for name, value in given.items() if value is not None}}
+    return {**wishes.of_nic(intent), **_classes(intent), **_control(intent)}
 
 
 def _classes(intent: PortIntent) -> dict[str, Value]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fabricctl.drivers import wishes
 from fabricctl.model import settings
 from fabricctl.model.fabric import LinkLayer
 from fabricctl.model.intent import PortIntent
@@ -12,7 +13,6 @@ from fabricctl.model.reading import Entry, Value
 from fabricctl.plugin.protocols import Parameter
 
 NAME = "ionic"
-ROCE_V2 = "RoCE v2"
 PAUSE = f"{NAME}.pause"
 """str: kind of pause as nicctl names it, and its directions: ``pfc rx tx``."""
 STRICT_RATE = f"{NAME}.strict_rate_gbps"
@@ -77,13 +77,9 @@ _DISRUPTION: Mapping[str, Disruption] = {
     settings.TC_BANDWIDTH: Disruption.QUEUE_RESET,
     STRICT_RATE: Disruption.QUEUE_RESET,
 }
-_NO_MARKING = "a NIC does not mark: its switch port does"
 _NO_BUFFERS = "nicctl neither shows nor sets receive buffers or cable length"
 UNSUPPORTED: Mapping[str, str] = {
-    settings.ECN: _NO_MARKING,
-    settings.ECN_KMIN: _NO_MARKING,
-    settings.ECN_KMAX: _NO_MARKING,
-    settings.ECN_PMAX: _NO_MARKING,
+    **wishes.NOT_MARKING,
     settings.PRIORITY_TC: "every priority has a queue of its own: priorities cannot share a class",
     settings.CABLE_LENGTH: _NO_BUFFERS,
     settings.PRIORITY_BUFFER: _NO_BUFFERS,
@@ -100,18 +96,10 @@ def wanted(intent: PortIntent) -> Mapping[str, Value]:
     """
     if intent.link_layer is not LinkLayer.ETHERNET:
         return {}
-    values: dict[str, Value] = {
-        settings.MTU: intent.mtu_bytes,
-        settings.TRUST: intent.trust,
-        settings.PFC: intent.pfc_priorities,
-        settings.ROCE_MODE: ROCE_V2,
-        settings.MTU_KEPT: str(intent.mtu_bytes),
-    }
-    if intent.trust == "dscp":
-        values[settings.DSCP_PRIORITY] = intent.dscp_priority
-    if intent.roce_tos is not None:
-        values[settings.ROCE_TOS] = intent.roce_tos
-    return {**values, **_pause(intent), **_scheduling(intent), **_buffers(intent), **_notifications(intent)}
+    values = wishes.of_nic(intent)
+    if _is_apart(intent):
+        del values[settings.PRIORITY_TC]
+    return {**values, **_pause(intent), **_strict_rate(intent), **_notifications(intent)}
 
 
 def disruption(setting: str, old: Entry, new: Value) -> Disruption:
@@ -123,32 +111,22 @@ def disruption(setting: str, old: Entry, new: Value) -> Disruption:
     return _DISRUPTION.get(setting, Disruption.NONE)
 
 
+def _is_apart(intent: PortIntent) -> bool:
+    """Say whether every priority that packets are sorted to has the class of its own number."""
+    used = set(intent.dscp_priority) if intent.trust == "dscp" else set(range(8))
+    return all(intent.priority_tc[priority] == priority for priority in used)
+
+
 def _pause(intent: PortIntent) -> Mapping[str, Value]:
     """Return what pauses; priority pause must be chosen as the kind of pause, and both ways switched on."""
-    values: dict[str, Value] = {} if intent.pause is None else {settings.PAUSE: intent.pause}
-    return {**values, PAUSE: "pfc rx tx"} if intent.pfc_priorities else values
+    return {PAUSE: "pfc rx tx"} if intent.pfc_priorities else {}
 
 
-def _scheduling(intent: PortIntent) -> Mapping[str, Value]:
-    used = set(intent.dscp_priority) if intent.trust == "dscp" else set(range(8))
-    values: dict[str, Value] = {
-        settings.TC_SCHEDULER: intent.tc_scheduler,
-        settings.TC_BANDWIDTH: intent.tc_bandwidth_percent,
-    }
-    if any(intent.priority_tc[priority] != priority for priority in used):
-        values[settings.PRIORITY_TC] = intent.priority_tc
-    if "strict" in intent.tc_scheduler:
-        given = intent.parameters.get(NAME, {})
-        values[STRICT_RATE] = given.get("strict_rate_gbps", _STRICT_RATE_GBPS)
-    return values
-
-
-def _buffers(intent: PortIntent) -> Mapping[str, Value]:
-    given = {
-        settings.PRIORITY_BUFFER: intent.priority_buffer,
-        settings.BUFFER_SIZE: intent.buffer_size_bytes,
-    }
-    return {name: value for name, value in given.items() if value}
+def _strict_rate(intent: PortIntent) -> Mapping[str, Value]:
+    if "strict" not in intent.tc_scheduler:
+        return {}
+    given = intent.parameters.get(NAME, {})
+    return {STRICT_RATE: given.get("strict_rate_gbps", _STRICT_RATE_GBPS)}
 
 
 def _notifications(intent: PortIntent) -> Mapping[str, Value]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fabricctl.drivers import wishes
 from fabricctl.drivers.nic.irdma.rdma import PROTOCOL
 from fabricctl.model import settings
 from fabricctl.model.fabric import LinkLayer
@@ -11,16 +12,10 @@ from fabricctl.model.intent import PortIntent
 from fabricctl.model.plan import Disruption
 from fabricctl.model.reading import Entry, Value
 
-ROCE_V2 = "RoCE v2"
-
-_NO_MARKING = "a NIC does not mark: its switch port does"
 _OWN_BUFFERS = "the ice driver sizes and assigns its receive buffers itself"
 _NO_CNP = "irdma has no setting for what its congestion notifications look like"
 UNSUPPORTED: Mapping[str, str] = {
-    settings.ECN: _NO_MARKING,
-    settings.ECN_KMIN: _NO_MARKING,
-    settings.ECN_KMAX: _NO_MARKING,
-    settings.ECN_PMAX: _NO_MARKING,
+    **wishes.NOT_MARKING,
     settings.CABLE_LENGTH: _OWN_BUFFERS,
     settings.PRIORITY_BUFFER: _OWN_BUFFERS,
     settings.BUFFER_SIZE: _OWN_BUFFERS,
@@ -35,30 +30,17 @@ def wanted(intent: PortIntent) -> Mapping[str, Value]:
     """Return the settings that realise the intent; nothing on InfiniBand."""
     if intent.link_layer is not LinkLayer.ETHERNET:
         return {}
-    values: dict[str, Value] = {
-        settings.MTU: intent.mtu_bytes,
-        settings.MTU_KEPT: str(intent.mtu_bytes),
-        settings.TRUST: intent.trust,
-        **_classes(intent),
-        settings.PFC: intent.pfc_priorities,
-        settings.ROCE_MODE: ROCE_V2,
-        PROTOCOL: "roce",
-        **{f"irdma.{name}": value for name, value in intent.parameters.get("irdma", {}).items()},
-    }
-    if intent.trust == "dscp":
-        # Trusting PCP means an empty DSCP map here: the two cannot be had together.
-        values[settings.DSCP_PRIORITY] = intent.dscp_priority
+    given = {f"irdma.{name}": value for name, value in intent.parameters.get("irdma", {}).items()}
+    return {**wishes.of_nic(intent), **_classes(intent), PROTOCOL: "roce", **given, **_control(intent)}
+
+
+def _control(intent: PortIntent) -> dict[str, Value]:
     given: dict[str, Value | None] = {
-        # With PFC on, the driver itself keeps pause off and lets nobody set it.
-        settings.PAUSE: intent.pause,
-        settings.ROCE_TOS: intent.roce_tos,
-        settings.PRIORITY_BUFFER: intent.priority_buffer or None,
-        settings.BUFFER_SIZE: intent.buffer_size_bytes or None,
         settings.DCQCN: intent.dcqcn,
         settings.CNP_DSCP: intent.cnp_dscp if intent.dcqcn else None,
         settings.CNP_PRIORITY: intent.cnp_priority if intent.dcqcn else None,
     }
-    return {**values, **{name: value for name, value in given.items() if value is not None}}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _classes(intent: PortIntent) -> dict[str, Value]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from fabricctl.drivers import wishes
 from fabricctl.drivers.nic.mlx5.congestion import on_priority
 from fabricctl.model import settings
 from fabricctl.model.fabric import LinkLayer
@@ -12,14 +13,8 @@ from fabricctl.model.intent import PortIntent
 from fabricctl.model.plan import Disruption
 from fabricctl.model.reading import Entry, Value
 
-ROCE_V2 = "RoCE v2"
-
-_NO_MARKING = "a NIC does not mark: its switch port does"
 UNSUPPORTED: Mapping[str, str] = {
-    settings.ECN: _NO_MARKING,
-    settings.ECN_KMIN: _NO_MARKING,
-    settings.ECN_KMAX: _NO_MARKING,
-    settings.ECN_PMAX: _NO_MARKING,
+    **wishes.NOT_MARKING,
 }
 
 # The driver toggles the link for every change of the PFC mask. Receive buffers are carved anew under traffic.
@@ -37,7 +32,7 @@ def wanted(intent: PortIntent) -> Mapping[str, Value]:
     """Return the settings that realise the intent; nothing on InfiniBand, whose classes are the SM's."""
     if intent.link_layer is not LinkLayer.ETHERNET:
         return {}
-    return {**_classes(intent), **_congestion(intent), **_roce(intent)}
+    return {**wishes.of_nic(intent), **_cable(intent), **_congestion(intent)}
 
 
 def disruption(setting: str, old: Entry, new: Value) -> Disruption:
@@ -46,28 +41,8 @@ def disruption(setting: str, old: Entry, new: Value) -> Disruption:
     return _DISRUPTIONS.get(setting, Disruption.NONE)
 
 
-def _classes(intent: PortIntent) -> dict[str, Value]:
-    values: dict[str, Value] = {
-        settings.MTU: intent.mtu_bytes,
-        settings.MTU_KEPT: str(intent.mtu_bytes),
-        settings.TRUST: intent.trust,
-        settings.PRIORITY_TC: intent.priority_tc,
-        settings.TC_SCHEDULER: intent.tc_scheduler,
-        settings.TC_BANDWIDTH: intent.tc_bandwidth_percent,
-        settings.PFC: intent.pfc_priorities,
-    }
-    if intent.trust == "dscp":
-        # Trusting PCP means an empty DSCP map here: the two cannot be had together.
-        values[settings.DSCP_PRIORITY] = intent.dscp_priority
-    if intent.pause is not None:
-        values[settings.PAUSE] = intent.pause
-    if intent.cable_length_m > 0:
-        values[settings.CABLE_LENGTH] = math.ceil(intent.cable_length_m)
-    if intent.priority_buffer:
-        values[settings.PRIORITY_BUFFER] = intent.priority_buffer
-    if intent.buffer_size_bytes:
-        values[settings.BUFFER_SIZE] = intent.buffer_size_bytes
-    return values
+def _cable(intent: PortIntent) -> dict[str, Value]:
+    return {settings.CABLE_LENGTH: math.ceil(intent.cable_length_m)} if intent.cable_length_m > 0 else {}
 
 
 def _congestion(intent: PortIntent) -> dict[str, Value]:
@@ -81,10 +56,3 @@ def _congestion(intent: PortIntent) -> dict[str, Value]:
         values[settings.CNP_PRIORITY] = intent.cnp_priority
     given = intent.parameters.get("mlx5", {})
     return {**values, **{f"mlx5.{name}": value for name, value in given.items()}}
-
-
-def _roce(intent: PortIntent) -> dict[str, Value]:
-    values: dict[str, Value] = {settings.ROCE_MODE: ROCE_V2}
-    if intent.roce_tos is not None:
-        values[settings.ROCE_TOS] = intent.roce_tos
-    return values

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fabricctl.drivers import wishes
 from fabricctl.model import settings
 from fabricctl.model.fabric import LinkLayer
 from fabricctl.model.intent import PortIntent
@@ -20,18 +21,7 @@ def wanted(intent: PortIntent) -> Mapping[str, Value]:
     """Return the settings that realise the intent; nothing on InfiniBand, which a bridge does not speak."""
     if intent.link_layer is not LinkLayer.ETHERNET:
         return {}
-    values: dict[str, Value] = {
-        settings.MTU: intent.mtu_bytes,
-        settings.TRUST: intent.trust,
-        settings.PRIORITY_TC: intent.priority_tc,
-        settings.TC_SCHEDULER: intent.tc_scheduler,
-        settings.TC_BANDWIDTH: intent.tc_bandwidth_percent,
-        settings.PFC: intent.pfc_priorities,
-        settings.ECN: intent.ecn is not None,
-    }
-    if intent.trust == "dscp":
-        # Trusting PCP means an empty DSCP map here: the two cannot be had together.
-        values[settings.DSCP_PRIORITY] = intent.dscp_priority
+    values = {**wishes.of_port(intent), settings.ECN: intent.ecn is not None}
     if intent.ecn is not None:
         values[settings.ECN_KMIN] = intent.ecn.kmin_bytes
         values[settings.ECN_KMAX] = intent.ecn.kmax_bytes

@@ -1,0 +1,49 @@
+"""What an intent means in the settings that drivers share; a driver adds to it, or has the last word."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fabricctl.model import settings
+from fabricctl.model.intent import PortIntent
+from fabricctl.model.reading import Value
+
+ROCE_V2 = "RoCE v2"
+
+NOT_MARKING: Mapping[str, str] = dict.fromkeys(
+    (settings.ECN, settings.ECN_KMIN, settings.ECN_KMAX, settings.ECN_PMAX),
+    "a NIC does not mark: its switch port does",
+)
+"""What no NIC can have."""
+
+
+def of_port(intent: PortIntent) -> dict[str, Value]:
+    """Return MTU, classification, scheduling and PFC of an Ethernet port, NIC or switch."""
+    values: dict[str, Value] = {
+        settings.MTU: intent.mtu_bytes,
+        settings.TRUST: intent.trust,
+        settings.PRIORITY_TC: intent.priority_tc,
+        settings.TC_SCHEDULER: intent.tc_scheduler,
+        settings.TC_BANDWIDTH: intent.tc_bandwidth_percent,
+        settings.PFC: intent.pfc_priorities,
+    }
+    if intent.trust == "dscp":
+        # Trusting PCP means an empty DSCP map: the two cannot be had together.
+        values[settings.DSCP_PRIORITY] = intent.dscp_priority
+    return values
+
+
+def of_nic(intent: PortIntent) -> dict[str, Value]:
+    """Return :func:`of_port`, and what only NICs have apart from congestion control."""
+    given: dict[str, Value | None] = {
+        settings.PAUSE: intent.pause,
+        settings.ROCE_TOS: intent.roce_tos,
+        settings.PRIORITY_BUFFER: intent.priority_buffer or None,
+        settings.BUFFER_SIZE: intent.buffer_size_bytes or None,
+    }
+    return {
+        **of_port(intent),
+        settings.MTU_KEPT: str(intent.mtu_bytes),
+        settings.ROCE_MODE: ROCE_V2,
+        **{name: value for name, value in given.items() if value is not None},
+    }
