@@ -16,7 +16,7 @@ from fabricctl.model import settings
 from fabricctl.model.fabric import Device, Fabric
 from fabricctl.model.names import PortId
 from fabricctl.model.plan import DevicePlan, Plan, PushOutcome, Step
-from fabricctl.model.reading import DeviceReading, Known, Value
+from fabricctl.model.reading import DeviceReading, Known, PortReading
 from fabricctl.plugin.protocols import Driver, Scheduler
 
 Readings = Mapping[str, DeviceReading]
@@ -286,13 +286,10 @@ class Rollout:
     def _port_change(self, device: Device, port: PortId, steps: Sequence[Step]) -> compose.PortChange:
         rdma = self.change.fabric.port(port).rdma
         context = {k: v for k, v in self.change.context[port].items() if k not in settings.KEPT}
-        old: dict[str, Value] = {}
-        for setting in context:
-            match entry_of(self.change.before[device.name], port, setting):
-                case Known(value):
-                    old[setting] = value
-                case _:
-                    pass  # what is not known cannot be restored
+        # All that was read: to restore a setting, a template may have to know others that go with it. What is
+        # not known cannot be restored.
+        read = self.change.before[device.name].ports.get(port, PortReading(port, {})).settings
+        old = {k: e.value for k, e in read.items() if isinstance(e, Known) and k not in settings.KEPT}
         return compose.PortChange(
             port=port.port,
             script=render_port(device.role, device.driver, port.port, rdma, context),

@@ -909,6 +909,7 @@ functions=$(functions_of "$port")
 try_each mtu_bytes set_mtu
 # A bond hands its MTU to its members, but a virtual function has one of its own.
 [ "$functions" = "$port" ] || try mtu_bytes set_mtu
+# Before PFC, beside which many NICs refuse it.
 try_each global_pause set_pause
 try_each cable_length_m set_cable_length
 try_each trust set_trust
