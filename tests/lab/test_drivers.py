@@ -11,6 +11,7 @@ import pytest
 
 from fabricctl import inventory, readback
 from fabricctl.apply.intent import intents
+from fabricctl.apply.plan import wanted_settings
 from fabricctl.apply.render import render_port
 from fabricctl.errors import HostKeyError, UnreachableError
 from fabricctl.model import facts, settings
@@ -89,11 +90,10 @@ def test_set_read_back_set_again_and_undo(lab: Lab, role: str) -> None:
     device, port = _last(lab, role)
     before = lab.settings(port.id)
     undo = {name: entry.value for name, entry in before.items() if isinstance(entry, Known)}
-    wanted = {
-        name: value
-        for name, value in readback.driver_of(device).wanted(intents(lab.fabric, lab.policy)[port.id]).items()
-        if name not in settings.KEPT
-    }
+    readings = readback.read(lab.fabric, [device], lab.transport)
+    drivers = {device.name: readback.driver_of(device)}
+    meant = wanted_settings(lab.fabric, intents(lab.fabric, lab.policy), readings, drivers)[port.id]
+    wanted = {name: value for name, value in meant.items() if name not in settings.KEPT}
     try:
         for wish in (_OTHER_BY_DRIVER[device.driver], wanted, wanted):
             assert lab.set(port, wish) == ""
@@ -137,12 +137,13 @@ def test_every_device_is_read_with_what_a_certificate_needs(lab: Lab) -> None:
             assert found.facts[facts.PARTNER] == Known(str(peer))
             assert found.facts[facts.LINK_STATE] == Known("up")
             missing = {name: entry for name, entry in found.settings.items() if isinstance(entry, Missing)}
-            # The lab sets its ports itself: no network manager is at work.
+            # The lab sets its ports itself: no network manager is at work. virtio has no pause.
             assert set(missing) <= {
                 settings.ECN_KMIN,
                 settings.ECN_KMAX,
                 settings.ECN_PMAX,
                 settings.MTU_KEPT,
+                settings.PAUSE,
             }
             assert found.counters
 
