@@ -104,15 +104,24 @@ def test_the_question_finds_agents_and_keeps_systemctls_failure(tmp_path: Path) 
     environment = {**os.environ, "PATH": f"{tmp_path}:/usr/bin:/bin"}
     agent = tmp_path / "nic-configuration-daemon"
     agent.symlink_to("/bin/sleep")
+    unit = tmp_path / "etc/systemd/system/lldpad.service"
+    unit.parent.mkdir(parents=True)
+    unit.touch()
+    argv = [word.replace('"$folder/systemd/', f'"{tmp_path}$folder/systemd/') for word in _QUERY.argv]
     for status in (0, 1):
         systemctl.write_text(f"#!/bin/sh\necho Id=lldpad.service\necho ActiveState=inactive\nexit {status}\n")
         systemctl.chmod(0o755)
         with subprocess.Popen([agent, "60"]) as running:
             done = subprocess.run(
-                _QUERY.argv, capture_output=True, text=True, check=False, env=environment, timeout=60
+                argv, capture_output=True, text=True, check=False, env=environment, timeout=60
             )
             running.kill()
         assert done.returncode == status
         assert ("Process=nic-configurati" in done.stdout) is (status == 0)
         expected = ("nic-configuration-daemon (NVIDIA NIC configuration operator)",) if status == 0 else ()
         assert _rivals(done.stdout) == Known(expected)
+
+
+def test_units_without_a_file_are_not_asked_about() -> None:
+    assert _rivals("Asked=0\n\n") == Known(())
+    assert isinstance(_rivals("Asked=2\n\n"), Missing)
