@@ -10,7 +10,8 @@ from fabricctl.apply import compose
 from fabricctl.apply.batches import ports_of
 from fabricctl.apply.drains import Drained, tell_left
 from fabricctl.apply.plan import Targets, compare
-from fabricctl.apply.record import Applied, ApplyRecord, RecordStore, State, keep, load
+from fabricctl.apply.record import Applied, ApplyRecord, RecordStore, State, find_script, keep, load
+from fabricctl.apply.render import NOT_KEPT, digest
 from fabricctl.apply.rollout import Change, Readings, Rollout, Tools
 from fabricctl.apply.show import summary
 from fabricctl.errors import BusyError
@@ -18,6 +19,7 @@ from fabricctl.model import settings
 from fabricctl.model.fabric import Fabric
 from fabricctl.model.names import PortId
 from fabricctl.model.plan import Pending, Plan
+from fabricctl.model.reading import Entry, Known
 from fabricctl.model.run import Run
 from fabricctl.model.verdict import Outcome, worst
 
@@ -96,16 +98,17 @@ def carry_out(
     change: Change, run: Run, tools: Tools, store: RecordStore, undone: Sequence[str] = ()
 ) -> Result:
     """Roll a change out and record how far it came, also when it is interrupted."""
+    before = {
+        port: reading.settings
+        for port in ports_of(change.plan.devices)
+        if port not in change.held and (reading := change.before[port.device].ports.get(port)) is not None
+    }
     record = ApplyRecord(
         state=State.RUNNING,
         plan=change.plan,
         wanted=change.targets,
-        before={
-            port: reading.settings
-            for port in ports_of(change.plan.devices)
-            if port not in change.held and (reading := change.before[port.device].ports.get(port)) is not None
-        },
-        scripts=change.scripts,
+        before=before,
+        scripts={**_foreign_scripts(change, before, tools, store), **change.scripts},
         deadline=tools.now() + change.within_s,
         undone=tuple(undone),
     )
@@ -121,6 +124,28 @@ def carry_out(
         store.finish(run, Outcome.ERROR, "interrupted; what was not confirmed was reverted")
         raise
     return close(run, record, rollout, store)
+
+
+def _foreign_scripts(
+    change: Change, before: Mapping[PortId, Mapping[str, Entry]], tools: Tools, store: RecordStore
+) -> dict[str, str]:
+    """Return by digest the boot scripts that are about to be replaced and that no record here holds.
+
+    Another controller, or this one with another store, has put them there; a rollback restores them too.
+    """
+    changing = {step.port for step in change.plan.steps if step.setting == settings.BOOT}
+    found = {port: entries.get(settings.BOOT) for port, entries in before.items() if port in changing}
+    digests = {
+        port: str(entry.value)
+        for port, entry in found.items()
+        if isinstance(entry, Known) and entry.value != NOT_KEPT
+    }
+    if not digests:
+        return {}
+    history = load(store, change.fabric.source)
+    unknown = [port for port, text in digests.items() if find_script(history, text) is None]
+    scripts = {digest(text): text for text in (tools.boot_scripts(unknown) if unknown else ())}
+    return {name: text for name, text in scripts.items() if name in digests.values()}
 
 
 def _end_certificates(change: Change, run: Run, now: float, store: RecordStore) -> None:

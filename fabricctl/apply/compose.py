@@ -258,7 +258,7 @@ def _keep(scripts: Mapping[str, str]) -> str:
         "}",
         f"mkdir -p -m 0755 /etc/fabricctl {PORTS_FOLDER} || failed=1",
     ]
-    lines += [_here(f"keep {_q(_path(port))} 0755", text, "failed=1") for port, text in scripts.items()]
+    lines += [_here(f"keep {_q(script_path(port))} 0755", text, "failed=1") for port, text in scripts.items()]
     lines.append(_here(f"keep {UNIT_FILE} 0644", UNIT, "failed=1"))
     # No daemon-reload, which takes seconds on a busy node: the units are for the next boot, and for a device
     # that comes anew; systemd reads both from disk.
@@ -268,7 +268,7 @@ def _keep(scripts: Mapping[str, str]) -> str:
 
 
 def _forget(ports: Sequence[str]) -> str:
-    files = " ".join(_q(_path(port)) for port in ports)
+    files = " ".join(_q(script_path(port)) for port in ports)
     disable = f"systemctl disable --no-reload --quiet {_units(ports)} || failed=1"
     return f"{disable}\nrm -f {files} || failed=1\n{_forget_state('enabled', ports)}"
 
@@ -283,7 +283,8 @@ def _units(ports: Mapping[str, str] | Sequence[str]) -> str:
     return " ".join(_q(boot_unit(port)) for port in ports)
 
 
-def _path(port: str) -> str:
+def script_path(port: str) -> str:
+    """Return where on its device the boot script of a port lies; UsageError if that is no name of Linux's."""
     return f"{PORTS_FOLDER}/{_file_name(port)}.sh"
 
 

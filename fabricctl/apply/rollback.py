@@ -121,10 +121,9 @@ def _goal(fabric: Fabric, undone: Sequence[Applied], history: Iterable[Applied])
         if digest != NOT_KEPT:
             script = find_script(history, str(digest))
             if script is None:
-                notes.append(
-                    f"{port} boot: the earlier boot script is not recorded here, it cannot be restored"
-                )
-                del kept[settings.BOOT]
+                left = "the earlier boot script is not recorded here; nothing sets the port at boot"
+                notes.append(f"{port} boot: {left}")
+                kept[settings.BOOT] = NOT_KEPT
             else:
                 scripts[str(digest)] = script
         if kept:

@@ -24,7 +24,11 @@ Readings = Mapping[str, DeviceReading]
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """The world outside, as functions: what reads, pushes, shows progress, keeps time, and knows of jobs."""
+    """The world outside, as functions: what reads, pushes, shows progress, keeps time, and knows of jobs.
+
+    `boot_scripts` returns, of the ports that it is asked about, the boot scripts that lie on the devices now;
+    what cannot be read is left out.
+    """
 
     read: Callable[[Sequence[Device]], Readings]
     push: Callable[[Sequence[Job]], Sequence[PushOutcome]]
@@ -32,6 +36,7 @@ class Tools:
     now: Callable[[], float] = time.time
     sleep: Callable[[float], None] = time.sleep
     scheduler: Callable[[], Scheduler | None] = lambda: None
+    boot_scripts: Callable[[Sequence[PortId]], Sequence[str]] = lambda ports: ()  # noqa: ARG005  its name says what
 
 
 @dataclass(frozen=True, slots=True)

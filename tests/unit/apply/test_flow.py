@@ -358,6 +358,39 @@ def test_rollback_restores_what_was_read_before(make_world: Make, fakes: Any, st
         take_back(world, store)
 
 
+def test_rollback_restores_a_boot_script_that_another_store_knows(
+    make_world: Make, fakes: Any, store: Store
+) -> None:
+    world = make_world()
+    with Store.open(store.path.parent / "other.sqlite") as other:
+        run(world, fakes, other, mtu=3000)
+    kept = world.script_of(PortId("node1", "eth1")).read_text()
+    run(world, fakes, store)
+    assert world.script_of(PortId("node1", "eth1")).read_text() != kept
+    result = take_back(world, store)
+    assert (result.notes, result.failed) == ((), {})
+    assert world.script_of(PortId("node1", "eth1")).read_text() == kept
+    world.reboot("node1")
+    assert world.get("node1/eth1", "mtu_bytes") == "3000"
+
+
+def test_an_earlier_boot_script_that_could_not_be_read_does_not_leave_the_later_one(
+    make_world: Make, fakes: Any, store: Store
+) -> None:
+    world = make_world()
+    with Store.open(store.path.parent / "other.sqlite") as other:
+        run(world, fakes, other, mtu=3000)
+    blind = replace(world.tools(), boot_scripts=lambda _ports: ("another text\n",))
+    apply(world.fabric, fakes.policy(), Options(), blind, store, yes)
+    result = take_back(world, store)
+    assert set(mtus(world).values()) == {"3000"}
+    assert result.notes[0] == (
+        "node1/eth1 boot: the earlier boot script is not recorded here; nothing sets the port at boot"
+    )
+    world.reboot("node1")
+    assert world.get("node1/eth1", "mtu_bytes") == "1500"
+
+
 def test_after_a_rollback_the_earlier_intent_is_in_force(make_world: Make, fakes: Any, store: Store) -> None:
     world = make_world()
     first = run(world, fakes, store)

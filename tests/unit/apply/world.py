@@ -178,7 +178,16 @@ class World:
                 self.set(port.id, settings.PFC, "()")
 
     def tools(self) -> Tools:
-        return Tools(read=self.read, push=self.push, report=self.said.append, now=lambda: self.time)
+        return Tools(
+            read=self.read,
+            push=self.push,
+            report=self.said.append,
+            now=lambda: self.time,
+            boot_scripts=lambda ports: [self.script_of(port).read_text() for port in ports],
+        )
+
+    def script_of(self, port: PortId) -> Path:
+        return self.root / port.device / f"etc/fabricctl/ports/{port.port}.sh"
 
     def set(self, port: PortId, setting: str, text: str) -> None:
         file = self.root / port.device / "state" / port.port / setting
@@ -203,7 +212,7 @@ class World:
         for port in self.fabric.device(device).ports:
             self.set(port.id, settings.MTU, "1500")
             self.set(port.id, settings.PFC, "()")
-            script = self.root / device / f"etc/fabricctl/ports/{port.id.port}.sh"
+            script = self.script_of(port.id)
             if (self.root / device / f"enabled/fabricctl-port@{port.id.port}.service").exists():
                 assert self.run(device, script.read_text()).returncode == 0
 
@@ -278,8 +287,10 @@ class World:
         return PortReading(port, held, self.facts.get(port, {}))
 
     def _boot(self, port: PortId) -> str:
-        here = self.root / port.device
-        script = here / f"etc/fabricctl/ports/{port.port}.sh"
-        if not (here / f"enabled/fabricctl-port@{port.port}.service").exists() or not script.exists():
+        script = self.script_of(port)
+        if (
+            not (self.root / port.device / f"enabled/fabricctl-port@{port.port}.service").exists()
+            or not script.exists()
+        ):
             return "none"
         return hashlib.sha256(script.read_bytes()).hexdigest()
