@@ -6,13 +6,12 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from fabricctl.apply import compose
 from fabricctl.apply.batches import ports_of
 from fabricctl.apply.drains import Drained, tell_left
 from fabricctl.apply.plan import Targets, compare
 from fabricctl.apply.record import Applied, ApplyRecord, RecordStore, State, find_script, keep, load
-from fabricctl.apply.render import NOT_KEPT, digest
-from fabricctl.apply.rollout import Change, Readings, Rollout, Tools
+from fabricctl.apply.render import digest
+from fabricctl.apply.rollout import Change, Readings, Rollout, Tools, revert_job
 from fabricctl.apply.show import summary
 from fabricctl.errors import BusyError
 from fabricctl.model import settings
@@ -138,7 +137,7 @@ def _foreign_scripts(
     digests = {
         port: str(entry.value)
         for port, entry in found.items()
-        if isinstance(entry, Known) and entry.value != NOT_KEPT
+        if isinstance(entry, Known) and entry.value not in {settings.NOT_KEPT, settings.SAVED}
     }
     if not digests:
         return {}
@@ -290,8 +289,7 @@ def clock(at: float | None) -> str:
 def revert_now(applied: Applied, fabric: Fabric, tools: Tools) -> list[str]:
     """Undo what an apply has not confirmed, at once; return a line for each device where that failed."""
     names = [plan.device for plan in applied.record.plan.devices if fabric.has_device(plan.device)]
-    script = compose.revert_script(applied.run.id)
-    outcomes = tools.push([compose.Job(fabric.device(name), script) for name in names])
+    outcomes = tools.push([revert_job(fabric.device(name), applied.run.id) for name in names])
     until = clock(applied.record.deadline)
     return [f"{o.device}: {o.message}; it reverts by itself at {until}" for o in outcomes if not o.ok]
 

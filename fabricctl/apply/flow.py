@@ -265,7 +265,7 @@ def _scripts(fabric: Fabric, prepared: Prepared) -> dict[str, str]:
     """Return by digest the boot scripts that the plan installs."""
     found = {}
     for step in prepared.plan.steps:
-        if step.setting == settings.BOOT:
+        if step.setting == settings.BOOT and step.new != settings.SAVED:
             device, port = fabric.device(step.port.device), fabric.port(step.port)
             found[str(step.new)] = boot_script(device, port, prepared.targets[step.port])
     return found

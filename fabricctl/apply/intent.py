@@ -63,6 +63,7 @@ def _intent(fabric: Fabric, policy: Policy, device: Device, port: Port, classes:
         ecn=policy.ecn_for(speed) if ethernet and is_switch else None,
         roce_tos=classes.roce_tos if ethernet else None,
         cable_length_m=link.cable_length_m if link else 0.0,
+        watchdog=policy.watchdog if ethernet and is_switch else None,
         **(_of_a_nic(policy) if ethernet and not is_switch else {}),
     )
 

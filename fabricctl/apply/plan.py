@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from fabricctl.apply.render import NOT_KEPT, digest, render_port
+from fabricctl.apply.render import digest, render_port
 from fabricctl.model import facts, settings
 from fabricctl.model.fabric import Device, Fabric, Port
 from fabricctl.model.intent import PortIntent
@@ -69,7 +69,9 @@ def wanted_settings(
             lacking = _lacking(driver, reading, port.id)
             wanted = {k: v for k, v in driver.wanted(intent).items() if k not in lacking}
             if wanted and settings.BOOT not in driver.unsupported:
-                wanted[settings.BOOT] = digest(boot_script(device, port, wanted))
+                by_itself = driver.method is not None
+                kept = settings.SAVED if by_itself else digest(boot_script(device, port, wanted))
+                wanted[settings.BOOT] = kept
             targets[port.id] = wanted
     return targets
 
@@ -164,7 +166,7 @@ def _facts(reading: DeviceReading, port: PortId) -> Mapping[str, Entry]:
 
 
 def _unmanaged(reading: DeviceReading, port: PortId) -> bool:
-    return _facts(reading, port).get(facts.NETWORK_MANAGER) == Known(NOT_KEPT)
+    return _facts(reading, port).get(facts.NETWORK_MANAGER) == Known(settings.NOT_KEPT)
 
 
 def _words(found: Mapping[str, Entry], name: str) -> tuple[str, ...]:

@@ -18,9 +18,6 @@ from fabricctl.model.reading import Value
 FOLDERS: Mapping[Role, str] = {Role.NODE: "nic", Role.SWITCH: "switch"}
 """Folder of a role's drivers under ``templates/`` and ``playbooks/``."""
 
-NOT_KEPT = "none"
-"""Value of the ``boot`` setting of a port that loses its settings at a reboot."""
-
 
 def render_port(role: Role, driver: str, port: str, rdma: str, wanted: Mapping[str, Value]) -> str:
     """Return the POSIX shell script that sets `wanted` on one port.

@@ -21,7 +21,6 @@ from fabricctl.apply.record import (
     state_before,
     undoable,
 )
-from fabricctl.apply.render import NOT_KEPT
 from fabricctl.apply.rollout import Change, Readings, Tools
 from fabricctl.apply.usage import with_use
 from fabricctl.model import settings
@@ -117,13 +116,16 @@ def _goal(fabric: Fabric, undone: Sequence[Applied], history: Iterable[Applied])
             notes.append(f"{port}: it is no longer in the inventory")
             continue
         kept = dict(values)
-        digest = kept.get(settings.BOOT, NOT_KEPT)
-        if digest != NOT_KEPT:
+        digest = kept.get(settings.BOOT, settings.NOT_KEPT)
+        if readback.driver_of(fabric.device(port.device)).method is not None and settings.BOOT in kept:
+            # What such a device has saved is what holds after a reboot, so what is restored is saved too.
+            kept[settings.BOOT] = settings.SAVED
+        elif digest != settings.NOT_KEPT:
             script = find_script(history, str(digest))
             if script is None:
                 left = "the earlier boot script is not recorded here; nothing sets the port at boot"
                 notes.append(f"{port} boot: {left}")
-                kept[settings.BOOT] = NOT_KEPT
+                kept[settings.BOOT] = settings.NOT_KEPT
             else:
                 scripts[str(digest)] = script
         if kept:

@@ -6,18 +6,19 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fabricctl import readback
 from fabricctl.apply import compose
 from fabricctl.apply.batches import Batch, batches, ports_of, restrict, waves
 from fabricctl.apply.compose import Job
 from fabricctl.apply.plan import Targets, compare, entry_of
-from fabricctl.apply.render import NOT_KEPT, render_port
+from fabricctl.apply.render import render_port
 from fabricctl.apply.show import deviation, entry_text
 from fabricctl.model import settings
 from fabricctl.model.fabric import Device, Fabric
 from fabricctl.model.names import PortId
 from fabricctl.model.plan import DevicePlan, Plan, PushOutcome, Step
 from fabricctl.model.reading import DeviceReading, Known, PortReading
-from fabricctl.plugin.protocols import Driver, Scheduler
+from fabricctl.plugin.protocols import Driver, PortGoal, Scheduler
 
 Readings = Mapping[str, DeviceReading]
 
@@ -122,7 +123,10 @@ class Rollout:
         self._hold_used(self.change.held)
         self._hold_unread()
         plans = self.change.plan.devices
-        todo = batches(restrict(plans, self._sound(ports_of(plans))), self.change.fabric, self.change.batch)
+        sound = restrict(plans, self._sound(ports_of(plans)))
+        # Of a device that has a single revert, all that waits to be confirmed has to be one push.
+        at_once = () if self.change.auto_confirm else self._whole
+        todo = batches(sound, self.change.fabric, self.change.batch, at_once)
         try:
             for number, batch in enumerate(todo, 1):
                 if self.failed:
@@ -166,7 +170,7 @@ class Rollout:
 
     def _batch(self, batch: Batch) -> None:
         pushed: set[PortId] = set()
-        for wave in waves(batch, self.change.fabric):
+        for wave in waves(batch, self.change.fabric, self._whole):
             pushed |= self._wave(restrict(wave, self._sound(ports_of(wave))))
         self._read_back(restrict(batch, pushed), boot=False)
         self._revert([p for p in ports_of(batch) if p in self.failed and p in self.armed])
@@ -281,30 +285,30 @@ class Rollout:
 
     def _push_job(self, plan: DevicePlan) -> Job:
         device = self.change.fabric.device(plan.device)
-        changes = [
-            self._port_change(device, port, [s for s in plan.steps if s.port == port])
-            for port in ports_of([plan])
-        ]
-        script = compose.push_script(self.change.apply_id, self._slot, changes, self.change.within_s)
-        return Job(device, script)
+        goals = [self._goal(port, [s for s in plan.steps if s.port == port]) for port in ports_of([plan])]
+        name, within_s = self.change.apply_id, self.change.within_s
+        method = self.change.drivers[device.name].method
+        if method is not None:
+            return Job(device, method.push(name, self._slot, goals, within_s))
+        changes = [_port_change(device, goal) for goal in goals]
+        return Job(device, compose.push_script(name, self._slot, changes, within_s))
 
-    def _port_change(self, device: Device, port: PortId, steps: Sequence[Step]) -> compose.PortChange:
-        rdma = self.change.fabric.port(port).rdma
-        context = {k: v for k, v in self.change.context[port].items() if k not in settings.KEPT}
+    def _goal(self, port: PortId, steps: Sequence[Step]) -> PortGoal:
         # All that was read: to restore a setting, a template may have to know others that go with it. What is
         # not known cannot be restored.
-        read = self.change.before[device.name].ports.get(port, PortReading(port, {})).settings
-        old = {k: e.value for k, e in read.items() if isinstance(e, Known) and k not in settings.KEPT}
-        return compose.PortChange(
-            port=port.port,
-            script=render_port(device.role, device.driver, port.port, rdma, context),
+        read = self.change.before[port.device].ports.get(port, PortReading(port, {})).settings
+        return PortGoal(
+            port=self.change.fabric.port(port),
             names=tuple(step.setting for step in steps),
-            undo=render_port(device.role, device.driver, port.port, rdma, old),
-            undo_names=tuple(step.setting for step in steps if step.setting in old),
+            wanted={k: v for k, v in self.change.context[port].items() if k not in settings.KEPT},
+            before={k: e.value for k, e in read.items() if isinstance(e, Known) and k not in settings.KEPT},
         )
 
     def _confirm_job(self, plan: DevicePlan) -> Job:
         device = self.change.fabric.device(plan.device)
+        method = self.change.drivers[device.name].method
+        if method is not None:
+            return Job(device, method.confirm(self.change.apply_id, self.slots.get(plan.device, [])))
         keep: dict[str, str] = {}
         forget = []
         managed: dict[str, str] = {}
@@ -312,7 +316,7 @@ class Rollout:
             if step.setting == settings.MTU_KEPT:
                 rdma, only = self.change.fabric.port(step.port).rdma, {step.setting: step.new}
                 managed[step.port.port] = render_port(device.role, device.driver, step.port.port, rdma, only)
-            elif step.setting == settings.BOOT and step.new == NOT_KEPT:
+            elif step.setting == settings.BOOT and step.new == settings.NOT_KEPT:
                 forget.append(step.port.port)
             elif step.setting == settings.BOOT:
                 keep[step.port.port] = self.change.scripts[str(step.new)]
@@ -321,7 +325,7 @@ class Rollout:
         return Job(device, script)
 
     def _revert_job(self, name: str, ports: Sequence[str]) -> Job:
-        return Job(self.change.fabric.device(name), compose.revert_script(self.change.apply_id, ports))
+        return revert_job(self.change.fabric.device(name), self.change.apply_id, ports)
 
     # What is concluded
 
@@ -382,12 +386,48 @@ class Rollout:
                     self._hold([peer], text)
 
     def _stop_far_ends(self) -> None:
-        """Fail the other ends of failed ports: a link with one end changed is worse than one with none."""
+        """Fail the other ends of failed ports: a link with one end changed is worse than one with none.
+
+        A device that can only be taken back as a whole fails with all its ports that were touched.
+        """
         planned = set(ports_of(self.change.plan.devices))
-        for port in list(self.failed):
+        todo = list(self.failed)
+        while todo:
+            port = todo.pop()
             peer = self.change.fabric.peer(port)
-            if peer in planned and peer not in self.held:
-                self._fail([peer], f"its link's other end {port} failed")
+            found: dict[PortId, str] = (
+                {peer: f"its link's other end {port} failed"} if peer in planned else {}
+            )
+            if port in self.armed and port.device in self._whole:
+                why = f"{port} failed, and {port.device} can only be taken back as a whole"
+                found |= {other: why for other in self.armed if other.device == port.device}
+            new = {each: why for each, why in found.items() if each not in self.held | self.failed}
+            for each, why in new.items():
+                self._fail([each], why)
+            todo += new
+
+    @property
+    def _whole(self) -> frozenset[str]:
+        methods = {name: driver.method for name, driver in self.change.drivers.items()}
+        return frozenset(name for name, method in methods.items() if method is not None and method.whole)
+
+
+def revert_job(device: Device, apply_id: str, ports: Sequence[str] = ()) -> Job:
+    """Return what undoes an unconfirmed change of a device now; of all its ports if none is named."""
+    method = readback.driver_of(device).method
+    revert = compose.revert_script if method is None else method.revert
+    return Job(device, revert(apply_id, ports))
+
+
+def _port_change(device: Device, goal: PortGoal) -> compose.PortChange:
+    name, rdma = goal.port.id.port, goal.port.rdma
+    return compose.PortChange(
+        port=name,
+        script=render_port(device.role, device.driver, name, rdma, goal.wanted),
+        names=goal.names,
+        undo=render_port(device.role, device.driver, name, rdma, goal.before),
+        undo_names=tuple(setting for setting in goal.names if setting in goal.before),
+    )
 
 
 def _mismatch(step: Step) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 
-from fabricctl.apply.render import NOT_KEPT
 from fabricctl.model import settings
 from fabricctl.model.names import PortId
 from fabricctl.model.plan import Disruption, Pending, Plan, Step
@@ -147,7 +146,7 @@ def kept_note(found: Entry, manager: str) -> str:
     if not isinstance(found, Known):
         return ""
     by = manager or "the host's network manager"
-    does = "leave it unset" if found.value == NOT_KEPT else f"set {found.value}"
+    does = "leave it unset" if found.value == settings.NOT_KEPT else f"set {found.value}"
     return f" (a reboot or reconnect by {by} would {does})"
 
 
@@ -163,7 +162,7 @@ def entry_text(setting: str, entry: Entry) -> str:
 def value_text(setting: str, value: Value) -> str:
     """Return a value as a reader writes it: ``none``, ``on``, ``3,4``."""
     if setting == settings.BOOT:
-        return "lost at reboot" if value == NOT_KEPT else "kept over reboots"
+        return "lost at reboot" if value == settings.NOT_KEPT else "kept over reboots"
     match value:
         case bool():
             return "on" if value else "off"
@@ -175,7 +174,11 @@ def value_text(setting: str, value: Value) -> str:
 
 def _before(setting: str, found: Entry, wanted: Value) -> str:
     """Return what was found; of boot scripts that differ, that they do."""
-    if setting == settings.BOOT and isinstance(found, Known) and NOT_KEPT not in {found.value, wanted}:
+    if (
+        setting == settings.BOOT
+        and isinstance(found, Known)
+        and settings.NOT_KEPT not in {found.value, wanted}
+    ):
         return "set by another script at boot"
     return entry_text(setting, found)
 

@@ -14,9 +14,6 @@ from fabricctl.model.names import boot_unit
 from fabricctl.model.reading import Entry
 from fabricctl.plugin.protocols import Answers, Query
 
-NOT_KEPT = "none"
-"""Value of the ``boot`` setting of a port that a reboot would reset."""
-
 # Services that write PFC, ETS, pauses or application priorities by themselves and so undo what is set here.
 _RIVALS = (
     "lldpad.service",  # DCBX in user space: pushes PFC and ETS of its own
@@ -157,7 +154,7 @@ def _boot(answers: Answers, name: str) -> str:
         listed = partial(answers, "sha256sum")
     except Unread:
         if "sha256sum" in answers and "No such file" in answers["sha256sum"].stderr:
-            return NOT_KEPT
+            return settings.NOT_KEPT
         raise
     digests = {}
     for line in listed.splitlines():
@@ -166,4 +163,4 @@ def _boot(answers: Answers, name: str) -> str:
             digests[path.strip().removeprefix("*")] = digest
     # The link leads to the unit's file: without that there is nothing to start.
     starts = _wanted_path(name) in digests and digests.get(_masked_path(name)) != _EMPTY
-    return digests.get(script_path(name), NOT_KEPT) if starts else NOT_KEPT
+    return digests.get(script_path(name), settings.NOT_KEPT) if starts else settings.NOT_KEPT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from fabricctl.model import settings
@@ -30,6 +31,34 @@ def of_port(intent: PortIntent) -> dict[str, Value]:
     if intent.trust == "dscp":
         # Trusting PCP means an empty DSCP map: the two cannot be had together.
         values[settings.DSCP_PRIORITY] = intent.dscp_priority
+    return values
+
+
+def of_switch(intent: PortIntent) -> dict[str, Value]:
+    """Return :func:`of_port`, and what only switches have: marking, buffers with headroom, the watchdog.
+
+    Lossless buffers are meant for exactly the priorities with PFC. Thresholds are meant only where the port
+    marks, the cable only where the inventory knows its length, the watchdog only where the policy says so.
+    """
+    values: dict[str, Value] = {
+        **of_port(intent),
+        settings.PAUSE: False,
+        settings.LOSSLESS_BUFFERS: intent.pfc_priorities,
+        settings.ECN: intent.ecn is not None,
+    }
+    if intent.cable_length_m > 0:
+        values[settings.CABLE_LENGTH] = math.ceil(intent.cable_length_m)
+    if intent.ecn is not None:
+        values[settings.ECN_KMIN] = intent.ecn.kmin_bytes
+        values[settings.ECN_KMAX] = intent.ecn.kmax_bytes
+        values[settings.ECN_PMAX] = intent.ecn.pmax_percent
+    if intent.watchdog is not None:
+        values[settings.WATCHDOG] = intent.pfc_priorities if intent.watchdog.on else ()
+        if intent.watchdog.on:
+            values[settings.WATCHDOG_DETECT] = intent.watchdog.detect_ms
+            values[settings.WATCHDOG_RESTORE] = intent.watchdog.restore_ms
+            values[settings.WATCHDOG_POLL] = intent.watchdog.poll_ms
+            values[settings.WATCHDOG_ACTION] = intent.watchdog.action
     return values
 
 

@@ -25,6 +25,7 @@ from fabricctl.model.policy import (
     MtuPolicy,
     Policy,
     TrafficClass,
+    Watchdog,
 )
 from fabricctl.plugin import finder
 
@@ -41,6 +42,7 @@ _ETHERNET_ONLY = (
     "lossless",
     "cnp",
     "pfc_priorities",
+    "pfc_watchdog",
     "ecn",
     "class_weights",
     "dcqcn",
@@ -156,6 +158,8 @@ def _classes(given: PolicyFile) -> Iterator[Complaint]:
     pfc = given.pfc_priorities or ()
     if len(set(pfc)) != len(pfc):
         yield Complaint(("pfc_priorities",), "names a priority twice")
+    if given.pfc_watchdog and given.pfc_watchdog.on and not pfc:
+        yield Complaint(("pfc_watchdog",), "there is no PFC to watch", "add pfc_priorities, or leave it out")
     if given.lossless and given.cnp and given.lossless.dscp == given.cnp.dscp:
         what = f"{given.cnp.dscp} is the DSCP of the lossless class already"
         yield Complaint(("cnp", "dscp"), what, "one DSCP can have only one priority")
@@ -252,6 +256,7 @@ def _policy(given: PolicyFile, path: Path) -> Policy:
         unsupported=given.unsupported,
         source=str(path.resolve()),
         dscp_map=given.dscp_map,
+        watchdog=Watchdog(**given.pfc_watchdog.model_dump()) if given.pfc_watchdog else None,
         # Where nothing marks, nothing is to be heeded, and what NICs would do about it is their own matter.
         dcqcn=(True if given.ecn and given.cnp else None) if given.dcqcn is None else given.dcqcn,
         nic_parameters=given.nic_parameters,

@@ -214,6 +214,31 @@ class BuffersFile(Strict):
         return _eight(self.bytes)
 
 
+Milliseconds = Annotated[Int, Field(ge=10, le=60_000)]
+
+
+class WatchdogFile(Strict):
+    """``pfc_watchdog``: as :class:`fabricctl.model.policy.Watchdog`."""
+
+    on: bool = True
+    poll_ms: Milliseconds = 200
+    detect_ms: Milliseconds = 400
+    restore_ms: Milliseconds = 400
+    action: Literal["drop", "forward"] = "drop"
+
+    @model_validator(mode="after")
+    def _seen_in_time(self) -> Self:
+        if 2 * self.poll_ms > self.detect_ms:
+            raise ValueError(f"detect_ms {self.detect_ms} must be at least twice poll_ms {self.poll_ms}")
+        if self.poll_ms > self.restore_ms:
+            raise ValueError(f"restore_ms {self.restore_ms} must not be below poll_ms {self.poll_ms}")
+        return self
+
+
+def _switched_off(value: Any) -> Any:
+    return {"on": False} if value is False else value
+
+
 class PolicyFile(Strict):
     """A policy file."""
 
@@ -224,6 +249,7 @@ class PolicyFile(Strict):
     cnp: Annotated[ClassFile | None, BeforeValidator(_off)] = None
     pfc_priorities: Annotated[tuple[Priority, ...] | None, BeforeValidator(_off)] = None
     ecn: Annotated[dict[SpeedKey, EcnFile] | None, BeforeValidator(_off)] = None
+    pfc_watchdog: Annotated[WatchdogFile | None, BeforeValidator(_switched_off)] = None
     class_weights: dict[Priority, Percent] = Field(default_factory=dict)
     dscp_map: DscpMap = DscpMap.ZERO
     dcqcn: bool | None = None

@@ -40,6 +40,9 @@ NETWORK_MANAGER = "network_manager"
 """str: who brings the port up at boot: ``NetworkManager``, ``netplan``, ``systemd-networkd``, ``ifupdown`` or
 ``none``."""
 
+HEADROOM = "headroom_bytes"
+"""tuple of 8 ints: bytes of headroom (xoff) of every priority on a switch port, as the switch computed it; 0
+where there is none."""
 BOOT_ID = "boot_id"
 """str (device): changes with every boot."""
 KERNEL = "kernel"

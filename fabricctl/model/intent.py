@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from fabricctl.model.fabric import LinkLayer, Role
 from fabricctl.model.names import PortId
-from fabricctl.model.policy import EcnProfile
+from fabricctl.model.policy import EcnProfile, Watchdog
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,8 @@ class PortIntent:
         Type of service of RoCE traffic, DSCP << 2 | 2 (ECT(0)) when ECN is on; None on InfiniBand.
     cable_length_m
         Length of the cable in this port; 0 if the inventory does not say.
+    watchdog
+        PFC watchdog of a switch port; None is not ours to set.
     pause
         802.3x pause of the whole link; None is not ours to set.
     cnp_dscp, cnp_priority
@@ -71,3 +73,4 @@ class PortIntent:
     parameters: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     priority_buffer: tuple[int, ...] = ()
     buffer_size_bytes: tuple[int, ...] = ()
+    watchdog: Watchdog | None = None

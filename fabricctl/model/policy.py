@@ -63,6 +63,29 @@ class EcnProfile:
 
 
 @dataclass(frozen=True, slots=True)
+class Watchdog:
+    """PFC watchdog of switch ports, on all PFC priorities; times in milliseconds.
+
+    Parameters
+    ----------
+    poll_ms
+        How often the switch looks; detection takes at least twice as long.
+    detect_ms
+        Time without a packet sent after which a paused queue counts as stormed.
+    restore_ms
+        Time without a pause after which it works again.
+    action
+        ``drop`` or ``forward``: what becomes of a stormed queue's packets.
+    """
+
+    on: bool = True
+    poll_ms: int = 200
+    detect_ms: int = 400
+    restore_ms: int = 400
+    action: str = "drop"
+
+
+@dataclass(frozen=True, slots=True)
 class LatencyLimit:
     """An upper limit on one percentile of one probe.
 
@@ -175,6 +198,8 @@ class Policy:
         What a setting that a device cannot have does to an apply (allow = silent is not on offer).
     source
         Path of the file.
+    watchdog
+        PFC watchdog of switch ports; None leaves it to them.
     dscp_map
         The priorities of all other DSCPs.
     dcqcn
@@ -199,6 +224,7 @@ class Policy:
     unsupported: Stance = Stance.WARN
     source: str = ""
     dscp_map: DscpMap = DscpMap.ZERO
+    watchdog: Watchdog | None = None
     dcqcn: bool | None = None
     nic_parameters: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     nic_priority_buffer: tuple[int, ...] = ()

@@ -22,12 +22,24 @@ TC_BANDWIDTH = "tc_bandwidth_percent"
 """tuple of 8 ints, 0 for strict classes; the ets classes sum to 100."""
 CABLE_LENGTH = "cable_length_m"
 """int: cable length in metres from which the NIC works out its PFC headroom."""
+LOSSLESS_BUFFERS = "lossless_buffers"
+"""tuple of ints, ascending: the priorities whose packets a switch port keeps in buffers with headroom."""
 PRIORITY_BUFFER = "priority_buffer"
 """tuple of 8 ints: the receive buffer of every priority."""
 BUFFER_SIZE = "buffer_size_bytes"
 """tuple of 8 ints: the size of every receive buffer in bytes."""
 PFC = "pfc_priorities"
 """tuple of ints, ascending: the priorities with 802.1Qbb pause on, both ways."""
+WATCHDOG = "pfc_watchdog"
+"""tuple of ints, ascending: the priorities on which a switch port ends pause storms (PFC watchdog)."""
+WATCHDOG_DETECT = "pfc_watchdog_detect_ms"
+"""int: time without a packet sent, in milliseconds, after which a paused queue counts as stormed."""
+WATCHDOG_RESTORE = "pfc_watchdog_restore_ms"
+"""int: time without a pause, in milliseconds, after which a stormed queue works again."""
+WATCHDOG_POLL = "pfc_watchdog_poll_ms"
+"""int: how often the switch looks, in milliseconds; the same for all its ports."""
+WATCHDOG_ACTION = "pfc_watchdog_action"
+"""str: what becomes of a stormed queue's packets, ``drop`` or ``forward``."""
 ECN = "ecn"
 """bool: whether the lossless queue marks."""
 ECN_KMIN = "ecn_kmin_bytes"
@@ -51,7 +63,12 @@ MTU_KEPT = "mtu_kept"
 """str: MTU in bytes that the host's own network manager gives the port at boot and at every reconnect, in
 decimal; ``none`` if it says nothing about it."""
 BOOT = "boot"
-"""str: SHA-256 of the script that sets the port again at boot, ``none`` if a reboot would lose it."""
+"""str: SHA-256 of the script that sets the port again at boot, ``none`` if a reboot would lose it; on a
+switch that saves its configuration itself, ``saved`` if what is saved sets the port as it is now."""
+
+SAVED = "saved"
+NOT_KEPT = "none"
+"""Values of ``boot``: the device's own saved configuration holds it; a reboot loses it."""
 
 SAFE_ORDER: tuple[str, ...] = (
     MTU,
@@ -62,6 +79,7 @@ SAFE_ORDER: tuple[str, ...] = (
     TC_SCHEDULER,
     TC_BANDWIDTH,
     CABLE_LENGTH,
+    LOSSLESS_BUFFERS,
     PRIORITY_BUFFER,
     BUFFER_SIZE,
     PFC,
@@ -69,6 +87,11 @@ SAFE_ORDER: tuple[str, ...] = (
     ECN_KMIN,
     ECN_KMAX,
     ECN_PMAX,
+    WATCHDOG,
+    WATCHDOG_DETECT,
+    WATCHDOG_RESTORE,
+    WATCHDOG_POLL,
+    WATCHDOG_ACTION,
     CNP_DSCP,
     CNP_PRIORITY,
     DCQCN,
@@ -77,7 +100,7 @@ SAFE_ORDER: tuple[str, ...] = (
     MTU_KEPT,
     BOOT,
 )
-"""Classification and buffers before PFC, PFC before ECN, persistence last.
+"""Classification and buffers before PFC, PFC before ECN, the watchdog after them, persistence last.
 
 Names that are not listed go with DCQCN, before it: they are its parameters and the like.
 """

@@ -10,7 +10,7 @@ from fabricctl.model.intent import PortIntent
 from fabricctl.model.names import PortId
 from fabricctl.model.plan import Disruption
 from fabricctl.model.reading import Entry, PortReading, Value
-from fabricctl.plugin.protocols import Answers, Parameter, Query
+from fabricctl.plugin.protocols import Answers, Method, Parameter, Query
 
 Read = tuple[Mapping[PortId, PortReading], Mapping[str, Entry]]
 """The reading of each port, and the facts of the device."""
@@ -28,3 +28,4 @@ class MadeDriver:
     disruption: Callable[[str, Entry, Value], Disruption]
     unsupported: Mapping[str, str] = field(default_factory=dict)
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    method: Method | None = None

@@ -61,11 +61,72 @@ class Parameter:
     highest: int
 
 
+@dataclass(frozen=True, slots=True)
+class PortGoal:
+    """What a push is to do to one port.
+
+    Parameters
+    ----------
+    names
+        The settings to set, in the safe order.
+    wanted
+        All that the port is to hold; what is only kept over reboots is left out.
+    before
+        All that was read of it and is known.
+    """
+
+    port: Port
+    names: tuple[str, ...]
+    wanted: Mapping[str, Value]
+    before: Mapping[str, Value]
+
+
+class Method(Protocol):
+    """How a device is changed by means of its own, in place of a rendered script for each port; pure.
+
+    Each member returns what the driver's playbook runs: a POSIX shell script where the device has a shell
+    (``fabricctl_command``), else lines for its command line (``fabricctl_lines``). A script prints
+    ``fabricctl-port NAME RC`` for each port if it can tell them apart, says ``fabricctl: PORT: SETTING: why``
+    on standard error, and ends with an exit status other than 0 if anything failed. Read-back is the proof.
+    """
+
+    @property
+    def whole(self) -> bool:
+        """Whether a change can only be taken back as a whole; then it is also made in one push."""
+        ...
+
+    def push(self, apply_id: str, slot: int, goals: Sequence[PortGoal], within_s: int) -> str:
+        """Return what sets the ports and has the device take it back unless it is confirmed in time.
+
+        Parameters
+        ----------
+        slot
+            Number of the push within the apply; a device that is not `whole` may see several.
+        within_s
+            Seconds after which the device reverts by itself.
+        """
+        ...
+
+    def revert(self, apply_id: str, ports: Sequence[str]) -> str:
+        """Return what takes back at once all of an apply that is not confirmed; having nothing is success.
+
+        Parameters
+        ----------
+        ports
+            Only these, the others stay with their timer running; empty is all, as ever on a `whole` device.
+        """
+        ...
+
+    def confirm(self, apply_id: str, slots: Sequence[int]) -> str:
+        """Return what stops the device's timers and saves its configuration; it fails if it was too late."""
+        ...
+
+
 class Driver(Protocol):
     """Reads and writes the ports of one kind of NIC or switch; pure: text in, values out.
 
     ``templates/<nic|switch>/<name>/port.sh.j2`` turns wanted settings into the script that sets them (now,
-    at boot, and as undo), ``playbooks/<nic|switch>/<name>.yml`` pushes it.
+    at boot, and as undo) unless the driver has a `method`; ``playbooks/<nic|switch>/<name>.yml`` pushes it.
     """
 
     @property
@@ -86,6 +147,11 @@ class Driver(Protocol):
     @property
     def parameters(self) -> Mapping[str, Parameter]:
         """By name: what a policy's ``nic_parameters`` may give this driver, as setting ``driver.name``."""
+        ...
+
+    @property
+    def method(self) -> Method | None:
+        """How devices are changed that are not set by a rendered script for each port; None for those."""
         ...
 
     def queries(self, ports: Sequence[Port]) -> tuple[Query, ...]:

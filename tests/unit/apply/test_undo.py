@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fabricctl.apply.rollout import Change, Rollout
+from fabricctl.apply.rollout import Change, Rollout, _port_change
 from fabricctl.model import settings
 from fabricctl.model.names import PortId
 from fabricctl.model.plan import DevicePlan, Plan, Step
@@ -35,7 +35,8 @@ def test_undo_holds_what_the_change_itself_leaves_out(
         before=world.read([device]),
         scripts={},
     )
-    pushed = Rollout(change, world.tools())._port_change(device, PORT, [step])  # noqa: SLF001  what is sent
+    goal = Rollout(change, world.tools())._goal(PORT, [step])  # noqa: SLF001  what is sent
+    pushed = _port_change(device, goal)
     assert pushed.undo_names == (settings.PFC,)
     assert "mtu_bytes) echo 4200" in pushed.undo
     assert "pfc_priorities) echo '(3,)'" in pushed.undo

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,7 @@ from fabricctl.model.names import PortId
 from fabricctl.model.plan import Disruption, PushOutcome
 from fabricctl.model.policy import GatePolicy, Limits, MtuPolicy, Policy
 from fabricctl.model.reading import DeviceReading, Entry, Known, Missing, PortReading, Value
+from fabricctl.plugin.protocols import PortGoal
 
 TEMPLATE = """\
 set -- ${*:-{{ settings | sort | join(" ") }}}
@@ -74,13 +76,49 @@ echo "$*" >"$FAKE_ROOT/timers/$unit.timer"
 """
 
 
+class FakeMethod:
+    """Sets a switch in a way of its own: a copy of everything is kept until it is confirmed."""
+
+    def __init__(self, *, whole: bool) -> None:
+        self.whole = whole
+        self.calls: list[tuple[str, ...]] = []
+
+    def push(self, apply_id: str, slot: int, goals: Sequence[PortGoal], within_s: int) -> str:
+        ports = " ".join(goal.port.id.port for goal in goals)
+        self.calls.append(("push", str(slot), ports))
+        folder = f"/run/fabricctl/{apply_id}.{slot:04d}"
+        lines = [f"mkdir -p {folder}", f'cp -r "$FAKE_ROOT/state" {folder}/state', f"failed=0 # {within_s}"]
+        for goal in goals:
+            port = goal.port.id.port
+            lines.append("rc=0")
+            for name in goal.names:
+                value = shlex.quote(str(goal.wanted[name]))
+                lines.append(f'if [ -e "$FAKE_ROOT/refuse/{port}.{name}" ]; then rc=1; failed=1')
+                lines.append(f'echo "fabricctl: {port}: {name}: the switch refuses" >&2')
+                lines.append(f'else echo {value} >"$FAKE_ROOT/state/{port}/{name}"; fi')
+            lines.append(f"echo {PORT_MARK} {port} $rc")
+        return "\n".join([*lines, "exit $failed\n"])
+
+    def revert(self, apply_id: str, ports: Sequence[str]) -> str:
+        self.calls.append(("revert", *ports))
+        back = f'for d in /run/fabricctl/{apply_id}.*; do [ -e "$d" ] || continue\n'
+        names = "*" if self.whole or not ports else " ".join(ports)
+        back += f'(cd "$d/state" && cp -r {names} "$FAKE_ROOT/state")\n'
+        return back + ('rm -rf "$d"\n' if names == "*" else "") + "done\n"
+
+    def confirm(self, apply_id: str, slots: Sequence[int]) -> str:
+        self.calls.append(("confirm", *map(str, slots)))
+        gone = " ".join(f"/run/fabricctl/{apply_id}.{slot:04d}" for slot in slots)
+        return f'rm -rf {gone} "$FAKE_ROOT/saved"; cp -r "$FAKE_ROOT/state" "$FAKE_ROOT/saved"\n'
+
+
 class FakeDriver:
     """Wants an MTU and PFC priorities, and cannot mark."""
 
     unsupported: Mapping[str, str] = {settings.ECN: "it does not mark"}
 
-    def __init__(self, role: Role) -> None:
-        self.name, self.role = "fake", role
+    def __init__(self, role: Role, method: FakeMethod | None = None) -> None:
+        self.name, self.role, self.method = "fake", role, method
 
     def queries(self, ports: Sequence[Port]) -> tuple[object, ...]:
         raise NotImplementedError
@@ -163,6 +201,8 @@ class World:
     before_push: dict[int, object] = field(default_factory=dict)
     facts: dict[PortId, dict[str, Entry]] = field(default_factory=dict)
     device_facts: dict[str, dict[str, Entry]] = field(default_factory=dict)
+    by_itself: set[str] = field(default_factory=set)
+    """Devices that save their configuration themselves."""
 
     def __post_init__(self) -> None:
         binaries = self.root / "bin"
@@ -287,6 +327,12 @@ class World:
         return PortReading(port, held, self.facts.get(port, {}))
 
     def _boot(self, port: PortId) -> str:
+        if port.device in self.by_itself:
+            saved, state = (self.root / port.device / name / port.port for name in ("saved", "state"))
+            same = saved.is_dir() and all(
+                (saved / file.name).read_text() == file.read_text() for file in state.iterdir()
+            )
+            return "saved" if same else "none"
         script = self.script_of(port)
         if (
             not (self.root / port.device / f"enabled/fabricctl-port@{port.port}.service").exists()
