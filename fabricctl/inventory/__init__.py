@@ -41,6 +41,10 @@ def read(path: Path, *, policy: Path | None = None) -> tuple[Fabric, Policy]:
     if not path.exists():
         problems.add(str(path), "there is no such inventory", 'write one with "fabricctl init"')
         problems.raise_if_any()
+    if not (path.is_file() or path.is_dir()):
+        # It is read more than once, and a device may never end.
+        problems.add(str(path), "is neither a file nor a folder", "write the inventory to a file")
+        problems.raise_if_any()
     _refuse_policies(path, problems)
     sources = Sources.scan(path)
     reader = HostReader(_listing(path, sources), sources, problems)

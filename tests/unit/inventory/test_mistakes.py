@@ -93,6 +93,12 @@ def test_a_missing_inventory_is_named(tmp_path: Path) -> None:
         inventory.read(tmp_path / "none.yml")
 
 
+@pytest.mark.parametrize("name", ["/dev/zero", "/dev/null"])
+def test_a_device_is_no_inventory(name: str) -> None:
+    with pytest.raises(inventory.InventoryFileError, match=f"^{name}: is neither a file nor a folder"):
+        inventory.read(Path(name))
+
+
 def test_a_port_of_the_other_link_layer_than_the_policy_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
