@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import importlib
 import json
+import os
 import signal
 import sys
 import traceback
@@ -101,8 +102,16 @@ def exit_code(error: FabricctlError) -> Exit:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Run the command line and exit."""
-    sys.exit(run(argv))
+    """Run the command line and exit.
+
+    After an interrupt nobody waits for threads whose devices have yet to answer.
+    """
+    code = run(argv)
+    if code == Exit.INTERRUPTED:
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def run(argv: list[str] | None = None) -> int:
@@ -117,7 +126,8 @@ def run(argv: list[str] | None = None) -> int:
     with patient() as out:
         code, errors = _call(argv)
         # What the command printed is a whole answer already; a second one would not be JSON any more.
-        if errors and out is not None and not out.used and wants_json(sys.argv[1:] if argv is None else argv):
+        words = sys.argv[1:] if argv is None else argv
+        if errors and out is not None and not out.used and "--json" in words and wants_json(words):
             with suppress(OutputError):
                 click.echo(_as_json(code, errors))
     return code
@@ -169,7 +179,10 @@ def wants_json(words: list[str]) -> bool:
     command: click.Command | None = cli
     for word in given:
         if isinstance(command, click.Group) and not word.startswith("-"):
-            command = command.get_command(click.Context(command), word)
+            try:
+                command = command.get_command(click.Context(command), word)
+            except Exception:  # noqa: BLE001  a bug that kept the command from loading was told already
+                break
     foreign = command is not None and command.context_settings.get("ignore_unknown_options")
     return "--json" in given and not foreign
 

@@ -7,10 +7,14 @@ pages of Slurm 22.05; ``tests/cases/scheduler/slurm`` holds what a real one prin
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
+import signal
 import subprocess
+import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -24,6 +28,9 @@ JOBS = ("squeue", "--all", "--local", "--noheader", "--states=all", "--format=%i
 
 _UPDATE_S = 60.0
 _NAMES_AT_ONCE = 1000
+_MOST_BYTES = 64 << 20
+"""More than ten thousand nodes and as many jobs take; a program that never stops is not waited for."""
+_MOST_SAID = 4096
 _FILTERS = ("SQUEUE_", "SINFO_", "SCONTROL_")
 """Variables with which a user narrows what the commands show (``SQUEUE_USERS``): they are not passed on."""
 _OTHERS = ("SLURM_CLUSTERS", "SLURM_TIME_FORMAT", "SLURM_BITSTR_LEN")
@@ -162,26 +169,50 @@ def _environment() -> dict[str, str]:
 
 
 def _said(argv: Sequence[str], deadline_s: float) -> str:
-    """Return what a command printed; FabricctlError if it is not there, fails or is silent."""
+    """Return what a command printed; FabricctlError if it is not there, fails, is silent or never ends.
+
+    When its time is up it is killed with all that it has started.
+    """
+    late = threading.Event()
     try:
-        done = subprocess.run(
-            argv,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            check=False,
-            timeout=max(deadline_s, 0.1),
-            env=_environment(),
-        )
-    except subprocess.TimeoutExpired:
-        raise FabricctlError(f"{argv[0]} did not answer in {deadline_s:.0f} s") from None
+        with (
+            tempfile.TemporaryFile() as errors,
+            subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env=_environment(),
+                start_new_session=True,
+            ) as running,
+        ):
+            timer = threading.Timer(max(deadline_s, 0.1), _end, (running.pid, late))
+            timer.start()
+            try:
+                printed = running.stdout.read(_MOST_BYTES + 1) if running.stdout else b""
+                if len(printed) <= _MOST_BYTES:
+                    running.wait()
+            finally:
+                timer.cancel()
+                _end(running.pid)
+            errors.seek(0)
+            complaint = " ".join(errors.read(_MOST_SAID).decode("utf-8", "replace").split())
     except OSError as exc:
         raise FabricctlError(f"{argv[0]} could not be run: {exc.strerror or exc}") from exc
-    if done.returncode != 0:
-        said = " ".join(done.stderr.split()) or f"exit status {done.returncode}"
-        raise FabricctlError(f"{argv[0]}: {said}")
-    return done.stdout
+    if late.is_set():
+        raise FabricctlError(f"{argv[0]} did not answer in {deadline_s:.0f} s")
+    if len(printed) > _MOST_BYTES:
+        raise FabricctlError(f"{argv[0]} printed more than {_MOST_BYTES >> 20} MiB")
+    if running.returncode != 0:
+        raise FabricctlError(f"{argv[0]}: {complaint or f'exit status {running.returncode}'}")
+    return printed.decode("utf-8", "replace")
+
+
+def _end(group: int, late: threading.Event | None = None) -> None:
+    if late is not None:
+        late.set()
+    with contextlib.suppress(OSError):
+        os.killpg(group, signal.SIGKILL)
 
 
 def _states(text: str) -> dict[str, tuple[str, str]]:

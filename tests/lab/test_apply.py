@@ -1,4 +1,8 @@
-"""Apply, drift, rollback and confirm on real guests: real ansible, SSH, systemd, dcb, tc and ip."""
+"""Apply, drift, rollback and confirm on real guests: real ansible, SSH, systemd, dcb, tc and ip.
+
+The tests run in order and go on from each other, and the last one takes all of it back: under emulation every
+command takes its time.
+"""
 
 from __future__ import annotations
 
@@ -75,36 +79,26 @@ class Lab:
 
 
 @pytest.fixture(scope="module")
-def found_at_first() -> dict[str, Entry]:
-    """What the first test of this file read before it changed anything; each must leave the guests so."""
-    return {}
-
-
-@pytest.fixture
-def lab(lab_fabric: Any, tmp_path: Path, found_at_first: dict[str, Entry]) -> Iterator[Lab]:
-    """Yield the lab and leave its guests as they were."""
-    fabric, _ = inventory.read(lab_fabric.inventory)
-    rules = yaml.safe_load((lab_fabric.inventory.parent / "policy.yml").read_text())
+def lab(lab_session: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    folder = tmp_path_factory.mktemp("apply")
+    fabric, _ = inventory.read(lab_session.inventory)
+    rules = yaml.safe_load((lab_session.inventory.parent / "policy.yml").read_text())
     rules["mtu"] = {"nic_bytes": 2200, "switch_bytes": 3000, "rdma_bytes": 2048}
     rules["pfc_priorities"] = [3, 5]
-    other = tmp_path / "other.yml"
+    other = folder / "other.yml"
     other.write_text(yaml.safe_dump(rules))
     with connect() as way:
-        made = Lab(lab_fabric.inventory, fabric, way, tmp_path / "store.sqlite", other)
-        if not found_at_first:
-            found_at_first.update(made.read())
-        yield made
-        if first := _first_apply(made):
-            made.call("rollback", first, "--yes")
-        first, last = dict(found_at_first), made.read()
-        if last != first:
-            found_at_first.clear()  # the next test is not to be blamed for it
-        assert last == first
-        assert made.leftovers() == ""
+        yield Lab(lab_session.inventory, fabric, way, folder / "store.sqlite", other)
 
 
-def _first_apply(lab: Lab) -> str | None:
-    """Return the oldest apply of this test that can be taken back, so that all later ones go with it."""
+@pytest.fixture(scope="module")
+def found_at_first(lab: Lab) -> dict[str, Entry]:
+    """What was read before anything was changed."""
+    return lab.read()
+
+
+def _first_apply(lab: Lab) -> str:
+    """Return the oldest apply that can be taken back, so that all later ones go with it."""
     from fabricctl.apply.record import State, load  # noqa: PLC0415
     from fabricctl.store import Store  # noqa: PLC0415
 
@@ -115,7 +109,7 @@ def _first_apply(lab: Lab) -> str | None:
         for a in history
         if a.run.kind == "apply" and a.record.before and a.record.state in {State.DONE, State.FAILED}
     ]
-    return names[-1] if names else None
+    return names[-1]
 
 
 def apply(lab: Lab, *more: str) -> dict[str, Any]:
@@ -125,6 +119,7 @@ def apply(lab: Lab, *more: str) -> dict[str, Any]:
     return facts
 
 
+@pytest.mark.usefixtures("found_at_first")
 def test_apply_twice_drift_and_repair(lab: Lab) -> None:
     first = apply(lab, "--policy", str(lab.other))
     wanted = first["read_back"]["settings"]
@@ -151,14 +146,12 @@ def test_apply_twice_drift_and_repair(lab: Lab) -> None:
 
 
 def test_rollback_restores_the_reading_before(lab: Lab) -> None:
-    apply(lab)
     before = lab.read()
-    changed = apply(lab, "--policy", str(lab.other))
+    assert apply(lab)["run"]
     assert lab.read() != before
     done = lab.call("rollback", "--yes")
     assert done.returncode == 0, done.stdout + done.stderr
     assert lab.read() == before
-    assert changed["run"]
     drift = lab.call("drift")
     assert drift.returncode == 0, drift.stdout  # of the earlier intent
 
@@ -172,13 +165,12 @@ def test_unconfirmed_changes_revert_when_the_controller_is_killed(lab: Lab) -> N
         assert time.monotonic() < end, "the timers have not reverted the guests"
         time.sleep(5)
     assert lab.read() == before
-    assert apply(lab)["state"] == "done"
 
 
 def test_the_next_apply_takes_over_from_a_killed_one(lab: Lab) -> None:
     _killed_in_mid_apply(lab)
     assert lab.leftovers() != ""
-    taken = lab.call("apply", "--yes")
+    taken = lab.call("apply", "--yes", "--policy", str(lab.other))
     assert taken.returncode == 0, taken.stdout + taken.stderr
     assert "was killed: reverting what it had not confirmed" in taken.stderr
     assert lab.leftovers() == ""
@@ -186,9 +178,9 @@ def test_the_next_apply_takes_over_from_a_killed_one(lab: Lab) -> None:
 
 
 def _killed_in_mid_apply(lab: Lab, *more: str) -> None:
-    argv = [sys.executable, "-m", "fabricctl", "apply", "-i", str(lab.inventory), "--policy", str(lab.other)]
+    argv = [sys.executable, "-m", "fabricctl", "apply", "-i", str(lab.inventory), "--yes", *more]
     with subprocess.Popen(
-        [*argv, "--yes", *more],
+        argv,
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         text=True,
@@ -202,7 +194,7 @@ def _killed_in_mid_apply(lab: Lab, *more: str) -> None:
 
 
 def test_confirm_keeps_what_waits(lab: Lab) -> None:
-    waiting = apply(lab, "--confirm-within", "10m", "--policy", str(lab.other))
+    waiting = apply(lab, "--confirm-within", "10m")
     assert waiting["state"] == "waiting for confirm"
     assert lab.call("apply", "--yes").returncode == 5
     done = lab.call("confirm", "--json")
@@ -214,7 +206,6 @@ def test_confirm_keeps_what_waits(lab: Lab) -> None:
 
 
 def test_a_device_that_does_not_answer_stops_only_its_links(lab: Lab) -> None:
-    apply(lab)
     gone = replace(lab.fabric.device("node2").endpoint, port=1)
     text = lab.inventory.read_text().replace(
         f"ansible_port: {lab.fabric.device('node2').endpoint.port}\n", f"ansible_port: {gone.port}\n"
@@ -270,3 +261,10 @@ def test_settings_survive_a_reboot(lab: Lab) -> None:
     assert again == wanted
     assert f"node1/eth1 {settings.BOOT}" in again
     assert lab.call("drift").returncode == 0
+
+
+def test_a_rollback_of_all_restores_the_first_reading(lab: Lab, found_at_first: dict[str, Entry]) -> None:
+    done = lab.call("rollback", _first_apply(lab), "--yes")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert lab.read() == found_at_first
+    assert lab.leftovers() == ""

@@ -106,6 +106,31 @@ def test_ctrl_c_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _run_with(monkeypatch, KeyboardInterrupt()) == Exit.INTERRUPTED
 
 
+def test_after_an_interrupt_nobody_waits_for_threads() -> None:
+    script = """
+import threading, time
+from fabricctl.cli import main
+main.run = lambda argv: print("said") or main.Exit.INTERRUPTED
+threading.Thread(target=time.sleep, args=(60,)).start()
+main.main([])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=30
+    )
+    assert (done.returncode, done.stdout) == (130, "said\n")
+
+
+@pytest.mark.parametrize("words", [["runs"], ["runs", "--json"]])
+def test_a_bug_that_keeps_a_command_from_loading_is_no_verdict(
+    monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    def broken(name: str) -> None:
+        raise TypeError(name)
+
+    monkeypatch.setattr(main.importlib, "import_module", broken)
+    assert main.run(words) == Exit.INTERNAL
+
+
 def test_an_unknown_command_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["aply"]) == Exit.USAGE
     assert "aply" in capsys.readouterr().err

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -184,6 +186,40 @@ def test_a_controller_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest
     use = PLUGIN.busy(("n1",), 0.2)["n1"]
     assert use.state is Use.UNKNOWN
     assert use.why.startswith("scontrol did not answer in ")
+
+
+def _lives(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        ("(sleep 61) & sleep 62", "scontrol did not answer in "),
+        ("(sleep 63) & exit 0", "scontrol did not answer in "),
+        ("exec cat /dev/zero", "scontrol printed more than 1 MiB"),
+    ],
+    ids=["hangs with a child", "leaves a child behind", "never stops printing"],
+)
+def test_a_command_out_of_control_is_ended_with_all_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, says: str
+) -> None:
+    monkeypatch.setattr(slurm, "_MOST_BYTES", 1 << 20)
+    (tmp_path / "scontrol").write_text(f"#!/bin/sh\necho $$ >{tmp_path}/pid\n{script}\n")
+    (tmp_path / "scontrol").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    use = PLUGIN.busy(("n1",), 2)["n1"]
+    assert use.state is Use.UNKNOWN
+    assert use.why.startswith(says)
+    group = int((tmp_path / "pid").read_text())
+    until = time.monotonic() + 10
+    while _lives(group):
+        assert time.monotonic() < until, "it left a process behind"
+        time.sleep(0.05)
 
 
 def test_without_the_commands_all_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
