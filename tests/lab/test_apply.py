@@ -43,10 +43,11 @@ class Lab:
     store: Path
     other: Path
 
-    def call(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run a command of fabricctl with its JSON on standard output."""
+    def call(self, *arguments: str, imports: bool = False) -> subprocess.CompletedProcess[str]:
+        """Run a command of fabricctl; with `imports` its standard error names every module it loads."""
         name, *rest = arguments
-        argv = [sys.executable, "-m", "fabricctl", name, *rest, "-i", str(self.inventory)]
+        python = [sys.executable, *(["-X", "importtime"] if imports else [])]
+        argv = [*python, "-m", "fabricctl", name, *rest, "-i", str(self.inventory)]
         return subprocess.run(
             argv, capture_output=True, text=True, check=False, env=self.environment(), timeout=DEADLINE_S
         )
@@ -127,8 +128,12 @@ def test_apply_twice_drift_and_repair(lab: Lab) -> None:
     assert wanted > 50
     assert max(first["tasks"].values()) == 2
     assert lab.leftovers() == ""
-    second = apply(lab, "--policy", str(lab.other))
+    done = lab.call("apply", "--yes", "--json", "--policy", str(lab.other), imports=True)
+    second = json.loads(done.stdout)
     assert (second["tasks"], second["plan"]["devices"], second["run"]) == ({}, [], None)
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if "|" in line}
+    assert "fabricctl.apply.flow" in loaded
+    assert "ansible_runner" not in loaded  # nothing to do opens no Ansible process
     assert lab.call("drift").returncode == 0
 
     lab.tell("node2", "dcb pfc set dev eth1 prio-pfc all:off\n")
