@@ -1,21 +1,25 @@
-"""Ask devices what is so: one script and one round trip a device, all devices at the same time."""
+"""Ask devices what is so: one script and one round trip a device, all devices at the same time.
+
+A device without a shell is asked line by line in one session.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import re
 import secrets
 import shlex
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
-from fabricctl.errors import FabricctlError, WireError
-from fabricctl.model.fabric import Device, Fabric, Role
+from fabricctl.errors import FabricctlError, RefusedError, UsageError, WireError
+from fabricctl.model.fabric import NETWORK_CLI, REST, Device, Fabric, Role
 from fabricctl.model.reading import DeviceReading
 from fabricctl.plugin import finder
 from fabricctl.plugin.protocols import Answer, Answers, Driver, Query
-from fabricctl.transport.base import Transport
+from fabricctl.transport.base import Reply, Transport
 from fabricctl.transport.shell import one_line
 
 QUERY_S = 20
@@ -82,7 +86,7 @@ def read(
     if not devices:
         return {}
     done: dict[str, DeviceReading] = {}
-    with ThreadPoolExecutor(min(_THREADS, len(devices)), thread_name_prefix="read") as pool:
+    with workers(len(devices)) as pool:
         futures = [pool.submit(read_device, device, transport, deadline_s) for device in devices]
         for future in as_completed(futures):
             reading = future.result()
@@ -92,6 +96,18 @@ def read(
     return {device.name: done[device.name] for device in devices}
 
 
+@contextlib.contextmanager
+def workers(tasks: int) -> Iterator[ThreadPoolExecutor]:
+    """Yield threads for so many tasks; an interrupt drops those that have not begun, and waits for none."""
+    pool = ThreadPoolExecutor(max(1, min(_THREADS, tasks)), thread_name_prefix="device")
+    try:
+        yield pool
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
+
+
 def read_device(device: Device, transport: Transport, deadline_s: float) -> DeviceReading:
     """Read one device; whatever goes wrong with it is in the reading's ``error``."""
     evidence = ""
@@ -99,7 +115,15 @@ def read_device(device: Device, transport: Transport, deadline_s: float) -> Devi
         driver = driver_of(device)
         queries = driver.queries(device.ports)
         mark = f"fabricctl-{secrets.token_hex(16)}"
-        reply = transport.run(device, script(queries, mark), deadline_s=deadline_s)
+        if device.endpoint.connection == REST:
+            queries = over_rest(device, queries)
+            lines = tuple(f"GET {' '.join(query.rest)}" for query in queries)
+            reply = Reply(0, framed(transport.converse(device, lines, deadline_s=deadline_s), mark), "")
+        elif device.endpoint.connection == NETWORK_CLI:
+            replies = transport.converse(device, cli_lines(device, queries), deadline_s=deadline_s)
+            reply = Reply(0, framed(replies, mark), "")
+        else:
+            reply = transport.run(device, script(queries, mark), deadline_s=deadline_s)
         read_at = time.time()
         evidence = reply.stdout
         answers = unframe(queries, mark, reply.stdout, reply.stderr)
@@ -126,6 +150,42 @@ def script(queries: Sequence[Query], mark: str) -> str:
     return _FRAME.format(mark=mark, limit_s=QUERY_S, calls=calls)
 
 
+def cli_lines(device: Device, queries: Sequence[Query]) -> tuple[str, ...]:
+    """Return each query as the line that a device without a shell is given.
+
+    Raises
+    ------
+    RefusedError
+        A word holds a blank or a control character: it would be two words, or two lines.
+    """
+    for query in queries:
+        for word in query.argv:
+            if not word.isprintable() or not word or " " in word:
+                raise RefusedError(f"{word!r} cannot stand in a line for it", device=device.name)
+    return tuple(" ".join(query.argv) for query in queries)
+
+
+def over_rest(device: Device, queries: Sequence[Query]) -> tuple[Query, ...]:
+    """Return the queries that a REST interface can answer; UsageError if there is none."""
+    found = tuple(query for query in queries if query.rest)
+    if not found:
+        raise UsageError(
+            f"the driver {device.driver} asks nothing of a REST interface",
+            where=device.name,
+            next_step="set ansible_connection: ssh, or as the driver's manual says",
+        )
+    return found
+
+
+def framed(replies: Sequence[Reply], mark: str) -> str:
+    """Return answers of a command line as the script's frame would hold them: all evidence is alike."""
+    parts = (
+        f"\n{mark} {number} out\n{reply.stdout}\n{mark} {number} rc={reply.rc}\n{reply.stderr}"
+        for number, reply in enumerate(replies)
+    )
+    return f"{''.join(parts)}\n{mark} end\n"
+
+
 def unframe(queries: Sequence[Query], mark: str, stdout: str, stderr: str = "") -> Answers:
     """Return the answers by query key.
 
@@ -137,7 +197,15 @@ def unframe(queries: Sequence[Query], mark: str, stdout: str, stderr: str = "") 
     pieces = re.split(rf"\n{re.escape(mark)} (\d+ out|\d+ rc=\d+|end)\n", stdout)
     if pieces[-2:-1] != ["end"]:
         said = one_line((stderr or stdout)[-300:])
-        raise WireError(f"the device did not answer all questions (it said: {said or 'nothing'})")
+        # A switch that takes our shell for one of its own command lines says so.
+        step = (
+            "if it has no shell, set ansible_connection: ansible.netcommon.network_cli"
+            if "% " in said
+            else ""
+        )
+        raise WireError(
+            f"the device did not answer all questions (it said: {said or 'nothing'})", next_step=step
+        )
     answers: dict[str, Answer] = {}
     # pieces: preamble, then label and text by turns: "0 out", stdout, "0 rc=0", stderr, "1 out", ...
     for at in range(1, len(pieces) - 3, 4):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -20,11 +21,13 @@ _skipped: set[str] = set()
 @pytest.fixture(autouse=True)
 def _no_network(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if "lab" not in request.keywords:
+        real = socket.socket.connect
 
-        def refuse(self: socket.socket, address: object) -> None:
+        def refuse(self: socket.socket, address: Any) -> None:
             if self.family != socket.AF_UNIX:
                 message = f"a unit test opened a connection to {address!r}"
                 raise AssertionError(message)
+            real(self, address)
 
         monkeypatch.setattr(socket.socket, "connect", refuse)
 

@@ -20,7 +20,7 @@ from fabricctl.model.names import PortId
 from fabricctl.model.plan import Pending, Plan
 from fabricctl.model.reading import Entry, Known
 from fabricctl.model.run import Run
-from fabricctl.model.verdict import Outcome, worst
+from fabricctl.model.verdict import Finding, Outcome, worst
 
 SAFETY_S = 600
 """Seconds after which a device reverts by itself when it is not confirmed."""
@@ -55,6 +55,9 @@ class Result:
         The part of `held` that only waits for nodes to be free of jobs, or for a rival to be stopped.
     drain
         The nodes that were drained for it; None if none was.
+    faults
+        What the checks found wrong at the end and no setting mends (a speed, a cable). Not part of `outcome`:
+        what was to be set is set.
     """
 
     run: Run | None
@@ -71,6 +74,7 @@ class Result:
     pending: tuple[Pending, ...] = ()
     in_use: Mapping[PortId, str] = field(default_factory=dict)
     drain: Drained | None = None
+    faults: tuple[Finding, ...] = ()
 
     @property
     def outcome(self) -> Outcome:

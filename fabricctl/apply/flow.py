@@ -14,9 +14,11 @@ from fabricctl.apply.carry import SAFETY_S, Result, all_held, carry_out, refuse_
 from fabricctl.apply.disruption import DRAIN_FIRST, STILL_SO, disturbed, holds, nodes_of, rivalled
 from fabricctl.apply.drains import Drain
 from fabricctl.apply.intent import intents
-from fabricctl.apply.plan import Targets, boot_script, make_plan, refusal, wanted_settings
+from fabricctl.apply.plan import Targets, boot_script, compare, make_plan, refusal, wanted_settings
+from fabricctl.apply.proof import Judged, faults, judge
 from fabricctl.apply.record import Applied, ApplyRecord, RecordStore, State, keep, load, same_wish
 from fabricctl.apply.rollout import Change, Readings, Tools
+from fabricctl.apply.show import judged_lines
 from fabricctl.apply.usage import with_use
 from fabricctl.errors import FabricctlError, UsageError
 from fabricctl.model import settings
@@ -67,6 +69,7 @@ class Prepared:
     targets: Targets
     readings: Readings
     drivers: Mapping[str, Driver]
+    judged: Judged
 
 
 def prepare(fabric: Fabric, policy: Policy, limit: Sequence[str], tools: Tools) -> Prepared:
@@ -86,7 +89,7 @@ def prepare(fabric: Fabric, policy: Policy, limit: Sequence[str], tools: Tools) 
     meant = intents(fabric, policy)
     targets = wanted_settings(fabric, meant, readings, drivers)
     plan = with_use(make_plan(fabric, meant, readings, drivers), fabric, tools)
-    return Prepared(plan, targets, readings, drivers)
+    return Prepared(plan, targets, readings, drivers, judge(fabric, policy, meant, readings, plan))
 
 
 def select(fabric: Fabric, limit: Sequence[str]) -> tuple[Device, ...]:
@@ -142,6 +145,8 @@ def apply(
         refuse_if_waiting(settle(fabric, store, tools))
         site = _Site(fabric, policy, options, tools, store)
         prepared = _prepare(site)
+        for line in judged_lines(prepared.judged):
+            tools.report(line)
         if not prepared.plan.steps:
             return _nothing_to_do(fabric, prepared, store)
         shown_at = tools.now()
@@ -192,7 +197,7 @@ def _roll_out(site: _Site, prepared: Prepared, advice: str, run: Run | None = No
     plan, fabric, store = prepared.plan, site.fabric, site.store
     held = {**({} if site.options.disrupt else holds(plan, fabric, advice)), **rivalled(plan, fabric)}
     if all(step.port in held for step in plan.steps):
-        return all_held(plan, held, prepared.targets, run, store)
+        return replace(all_held(plan, held, prepared.targets, run, store), faults=prepared.judged.left)
     in_the_way = dict.fromkeys(plan.in_use.values()) if site.options.disrupt else ()
     disturbs = tuple(f"--disrupt: {why} ({plan.scheduler})" for why in in_the_way)
     for line in disturbs:
@@ -215,7 +220,10 @@ def _roll_out(site: _Site, prepared: Prepared, advice: str, run: Run | None = No
         ask_again=lambda batch: _in_use(site, batch, advice),
     )
     result = carry_out(change, run, site.tools, store)
-    return replace(result, notes=(*result.notes, *disturbs))
+    rest = replace(compare(fabric, prepared.targets, result.readings, prepared.drivers), rivals=plan.rivals)
+    meant = intents(fabric, site.policy)
+    wrong = faults(fabric, site.policy, meant, result.readings, plan, rest)
+    return replace(result, notes=(*result.notes, *disturbs), faults=wrong)
 
 
 def _in_use(site: _Site, batch: Batch, advice: str) -> dict[PortId, str]:
@@ -282,4 +290,7 @@ def _nothing_to_do(fabric: Fabric, prepared: Prepared, store: RecordStore) -> Re
     total = sum(len(values) for values in prepared.targets.values())
     pending = prepared.plan.pending
     proven = sum(len(values) for values in read.values()) - len(pending)
-    return Result(run, State.DONE, prepared.plan, proven=proven, total=total, pending=pending)
+    wrong = prepared.judged.left
+    # Where no device could be read, nothing is known to be done.
+    state = State.DONE if read or not prepared.plan.unread else State.HELD
+    return Result(run, state, prepared.plan, proven=proven, total=total, pending=pending, faults=wrong)

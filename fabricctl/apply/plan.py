@@ -68,7 +68,7 @@ def wanted_settings(
                 continue
             lacking = _lacking(driver, reading, port.id)
             wanted = {k: v for k, v in driver.wanted(intent).items() if k not in lacking}
-            if wanted and settings.BOOT not in driver.unsupported:
+            if wanted and settings.BOOT not in lacking:
                 by_itself = driver.method is not None
                 kept = settings.SAVED if by_itself else digest(boot_script(device, port, wanted))
                 wanted[settings.BOOT] = kept

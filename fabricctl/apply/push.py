@@ -22,10 +22,13 @@ from typing import Any
 import ansible_runner
 
 from fabricctl import resources
+from fabricctl.apply import cli_push
 from fabricctl.apply.compose import PORT_MARK, Job
 from fabricctl.apply.render import FOLDERS
 from fabricctl.errors import FabricctlError, MissingToolError, RefusedError, UsageError
+from fabricctl.model.fabric import NETWORK_CLI, REST
 from fabricctl.model.plan import PushOutcome
+from fabricctl.transport import rest
 
 MAX_COMMAND_BYTES = 120_000
 """Linux passes no single argument longer than 128 KiB."""
@@ -49,6 +52,9 @@ class _Heard:
         match event.get("event"):
             case "runner_on_ok":
                 self.tasks[host] = self.tasks.get(host, 0) + 1
+            case "runner_on_failed" if "rc" not in result:
+                # Nothing ran there: a device's command line could not be reached, or a plugin is missing.
+                self.unreachable[host] = str(result.get("msg", "the task could not be started"))
             case "runner_on_failed":
                 self.tasks[host] = self.tasks.get(host, 0) + 1
                 self.failed[host] = result
@@ -82,16 +88,21 @@ def push(jobs: Sequence[Job], *, deadline_s: float) -> tuple[PushOutcome, ...]:
     if not jobs:
         return ()
     folder = Path(tempfile.mkdtemp(prefix="fabricctl-"))
+    bare = cli_push.without_shell(jobs)
     try:
         _prepare(folder, jobs)
         heard = _Heard()
+        variables = environment(folder, min(len(jobs), _MOST_FORKS))
+        if bare:
+            variables |= cli_push.make_home(folder, bare)
         with _stoppable() as stop:
-            variables = environment(folder, min(len(jobs), _MOST_FORKS))
             status = _run(folder, variables, heard, stop, deadline_s)
         if stop.is_set():
             raise KeyboardInterrupt
         return tuple(_outcome(job.device.name, heard, status, deadline_s) for job in jobs)
     finally:
+        if bare:
+            cli_push.end_connections(folder)
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -118,6 +129,13 @@ def _prepare(folder: Path, jobs: Sequence[Job]) -> None:
 def host_variables(job: Job) -> dict[str, Any]:
     """Return the inventory variables of one device: how to reach it and what to run."""
     end = job.device.endpoint
+    if end.connection == NETWORK_CLI:
+        return cli_push.variables(job, ssh_arguments(end.known_hosts))
+    if end.connection == REST:
+        # The program that speaks REST runs here.
+        given = "".join(f"export {k}={shlex.quote(v)}\n" for k, v in rest.environment(job.device).items())
+        script = _literal(command(job.device.name, given + job.script))
+        return {"ansible_connection": "local", "fabricctl_command": script}
     values: dict[str, Any] = {
         "ansible_host": _literal(end.host),
         "ansible_connection": end.connection,
@@ -178,6 +196,7 @@ def environment(folder: Path, forks: int) -> dict[str, str]:
         "ANSIBLE_PIPELINING": "True",
         "ANSIBLE_FORKS": str(forks),
         "ANSIBLE_GATHERING": "explicit",
+        "ANSIBLE_LIBRARY": str(resources.folder("playbooks") / "library"),
         "ANSIBLE_TIMEOUT": "20",
         "ANSIBLE_HOME": str(folder / "home"),
         "ANSIBLE_LOCAL_TEMP": str(folder / "tmp"),

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
+from fabricctl.apply.proof import Judged
 from fabricctl.model import settings
 from fabricctl.model.names import PortId
 from fabricctl.model.plan import Disruption, Pending, Plan, Step
 from fabricctl.model.reading import Entry, Known, Missing, Value
+from fabricctl.model.verdict import Finding
 from fabricctl.model.words import count
 
 _PORTS_SHOWN = 6
+_NOW_SHOWN = 8
 
 _INDEX = {
     settings.DSCP_PRIORITY: "dscp",
@@ -27,8 +30,14 @@ _MARKING = (settings.ECN_KMIN, settings.ECN_KMAX, settings.ECN_PMAX)
 """Settings that a port which does not mark cannot have a value of."""
 
 
-def plan_lines(plan: Plan) -> Iterator[str]:
-    """Yield a plan as text; ports with the same steps stand together."""
+def plan_lines(plan: Plan, judged: Judged | None = None) -> Iterator[str]:
+    """Yield a plan as text; ports with the same steps stand together.
+
+    Parameters
+    ----------
+    judged
+        What the checks make of the readings; None leaves that out.
+    """
     groups: dict[tuple[str, ...], list[PortId]] = {}
     for port, steps in _by_port(plan).items():
         unmarked = any(step.setting == settings.ECN and step.old == Known(value=False) for step in steps)
@@ -48,7 +57,26 @@ def plan_lines(plan: Plan) -> Iterator[str]:
         yield f"left alone, another sets the same on {_names(ports)}: {rival}"
     for device, why in plan.unread.items():
         yield f"could not be read: {device}: {why}"
-    yield summary(plan)
+    if judged is not None:
+        yield from judged_lines(judged)
+    yield summary(plan, judged)
+
+
+def judged_lines(judged: Judged) -> Iterator[str]:
+    """Yield what is wrong now and mended by the plan, what is left, and what is not known."""
+    now = _grouped(judged.mended)
+    for line in now[:_NOW_SHOWN]:
+        yield f"now, until it is applied: {line}"
+    if len(now) > _NOW_SHOWN:
+        yield f"now, until it is applied: {len(now) - _NOW_SHOWN} more (--json has them all)"
+    yield from (fault_line(finding) for finding in judged.left)
+    yield from (f"not proven: {line}" for line in _grouped(judged.unproven))
+
+
+def fault_line(finding: Finding) -> str:
+    """Return ``fail: leaf1/swp1 - node1/eth1: the speed is ...; look at the cable [agreement]``."""
+    advice = f"; {finding.next_step}" if finding.next_step else ""
+    return f"{finding.outcome}: {finding.subject}: {finding.what}{advice} [{finding.check}]"
 
 
 def pending_line(item: Pending) -> str:
@@ -64,17 +92,17 @@ def held_lines(held: Mapping[PortId, str]) -> Iterator[str]:
     yield from (f"{_names(ports)}: {why}" for why, ports in groups.items())
 
 
-def summary(plan: Plan) -> str:
-    """Return how much a plan would change and how much of it disrupts, as one line."""
+def summary(plan: Plan, judged: Judged | None = None) -> str:
+    """Return how much a plan would change and how much of it disrupts, and what it leaves, as one line."""
+    faults = len(judged.left) if judged else 0
+    left = f"; {count(faults, 'fault')} that no setting mends" if faults else ""
     waiting = (
         f"{count(len(plan.pending), 'setting')} stored and pending until a reset" if plan.pending else ""
     )
     if not plan.steps and not plan.unread:
-        return (
-            f"nothing to do but to wait: {waiting}"
-            if waiting
-            else "nothing to do: every setting is as intended"
-        )
+        if waiting:
+            return f"nothing to do but to wait: {waiting}{left}"
+        return f"nothing to set{left}" if left else "nothing to do: every setting is as intended"
     devices = len(plan.devices)
     text = f"{count(len(plan.steps), 'setting')} to change on {count(devices, 'device')}"
     disrupting = sorted({s.disruption.value for s in plan.steps if s.disruption is not Disruption.NONE})
@@ -86,7 +114,7 @@ def summary(plan: Plan) -> str:
         text += f"; {count(len(plan.rivals), 'port')} left alone"
     if plan.unread:
         text += f"; {count(len(plan.unread), 'device')} could not be read"
-    return text
+    return text + left
 
 
 def _asked(plan: Plan) -> str:
@@ -94,7 +122,9 @@ def _asked(plan: Plan) -> str:
     if not plan.scheduler:
         return "no scheduler was asked"
     taken = len(plan.in_use)
-    return f"{plan.scheduler}: " + (f"{count(taken, 'port')} in use" if taken else "nobody is in the way")
+    return f"{plan.scheduler}: " + (
+        f"{count(taken, 'port')} in use, or may be" if taken else "nobody is in the way"
+    )
 
 
 def step_line(step: Step, *, unset: bool = False) -> str:
@@ -223,7 +253,15 @@ def _unsupported(plan: Plan) -> dict[str, list[PortId]]:
     return found
 
 
-def _names(ports: list[PortId]) -> str:
+def _grouped(findings: Iterable[Finding]) -> list[str]:
+    """Return ``subjects: what`` a line; subjects of which the same is said stand together."""
+    groups: dict[str, list[str]] = {}
+    for finding in findings:
+        groups.setdefault(finding.what, []).append(finding.subject)
+    return [f"{_names(subjects)}: {what}" for what, subjects in groups.items()]
+
+
+def _names(ports: Sequence[PortId | str]) -> str:
     shown = ", ".join(str(port) for port in ports[:_PORTS_SHOWN])
     rest = len(ports) - _PORTS_SHOWN
     return f"{shown} and {rest} more" if rest > 0 else shown

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from fabricctl import readback
@@ -22,7 +21,6 @@ from fabricctl.transport.base import Transport
 READ_S = 60.0
 """Longest time for reading one device."""
 
-_THREADS = 64
 _PUSH_BASE_S = 240.0
 _PUSH_PER_DEVICE_S = 2.0
 
@@ -57,7 +55,7 @@ def boot_scripts(fabric: Fabric, ports: Sequence[PortId], transport: Transport) 
             return []
 
     names = list(dict.fromkeys(port.device for port in ports))
-    with ThreadPoolExecutor(min(_THREADS, max(1, len(names))), thread_name_prefix="scripts") as pool:
+    with readback.workers(len(names)) as pool:
         return tuple(text for texts in pool.map(of_device, names) for text in texts)
 
 

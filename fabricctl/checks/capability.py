@@ -4,6 +4,9 @@ Passes if the driver supports every setting that the intent asks of it, or, wher
 ``unsupported: warn``, with a note of what will be left out. Fails if something is not supported and the
 policy says ``unsupported: refuse``. Unknown if there is no device with ports, if its driver cannot be
 loaded, or, with ``refuse``, if an Ethernet device has no driver, so that nobody can say what it supports.
+
+With readings it says nothing: what a port cannot have then follows from what was read of it, and the plan
+lists it.
 """
 
 from __future__ import annotations
@@ -33,9 +36,11 @@ class Capability:
         fabric: Fabric,
         policy: Policy,
         intents: Mapping[PortId, PortIntent],
-        readings: Mapping[str, DeviceReading] | None,  # noqa: ARG002  judged before anything is read
+        readings: Mapping[str, DeviceReading] | None,
     ) -> tuple[Finding, ...]:
-        """Return one finding for each driver in use, and role."""
+        """Return one finding for each driver in use, and role; none with readings."""
+        if readings is not None:
+            return ()
         by_driver: dict[tuple[Role, str], list[Device]] = defaultdict(list)
         for device in fabric.devices:
             if device.ports:

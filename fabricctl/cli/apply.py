@@ -123,9 +123,10 @@ def command(  # noqa: PLR0913, PLR0917  one parameter an option
       fabricctl apply --drain --drain-wait 4h --yes
 
     \b
-    Exit codes: 0 done and proven, or nothing to do; 1 a port failed or the policy refuses;
-    2 usage; 3 you said no, or nodes are in use; 4 a device could not be read, or a drained
-    node could not be verified; 5 another run is at work, or an apply waits to be confirmed.
+    Exit codes: 0 done and proven, or nothing to do; 1 a port failed, the policy refuses, or all is
+    set and a check fails that no setting mends; 2 usage; 3 you said no, or nodes are in use; 4 a
+    device could not be read, or a drained node could not be verified; 5 another run is at work, or an
+    apply waits to be confirmed.
     """
     if dry_run:
         from fabricctl.cli import plan  # noqa: PLC0415

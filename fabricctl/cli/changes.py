@@ -10,7 +10,7 @@ import click
 
 from fabricctl.apply.carry import Result, clock
 from fabricctl.apply.record import State
-from fabricctl.apply.show import held_lines, pending_line, plan_lines
+from fabricctl.apply.show import fault_line, held_lines, pending_line, plan_lines
 from fabricctl.cli.common import emit_json, tell
 from fabricctl.cli.exits import Exit, exit_for
 from fabricctl.errors import UsageError
@@ -63,6 +63,8 @@ def finish(result: Result | None, started: float, *, as_json: bool, simulated: s
     code = exit_for([result.outcome])
     if (code is Exit.PASS and result.pending) or result.waits_for_nodes:
         code = Exit.PENDING
+    elif code is Exit.PASS and result.faults:
+        code = Exit.FAILED
     if code is not Exit.PASS:
         raise SystemExit(code)
 
@@ -72,6 +74,7 @@ def _lines(result: Result, seconds: float, simulated: str) -> list[str]:
     lines += list(held_lines(result.held))
     lines += [f"{device}: not changed: {why}" for device, why in result.plan.unread.items()]
     lines += [pending_line(item) for item in result.pending]
+    lines += [fault_line(finding) for finding in result.faults]
     lines += list(result.notes)
     if result.state is State.WAITING:
         until = clock(result.deadline)
@@ -87,6 +90,8 @@ def _summary(result: Result, seconds: float) -> str:
     name = f"{result.run.id}: " if result.run else ""
     if not result.tasks:
         idle = "nothing to do" if not changed and not result.plan.unread else "nothing was changed"
+        if result.faults and idle == "nothing to do":
+            idle = f"nothing to set; {count(len(result.faults), 'fault')} that no setting mends"
         return f"{name}{idle}; 0 tasks on 0 devices; {_proof(result)}; {seconds:.1f} s"
     counts = result.tasks.values()
     sent = f"{count(sum(counts), 'task')} on {count(len(counts), 'device')}, at most {max(counts)} each"
@@ -117,6 +122,7 @@ def _facts(result: Result, seconds: float, simulated: str) -> dict[str, object]:
         "drain": result.drain,
         "reverts_at": result.deadline,
         "notes": result.notes,
+        "faults": result.faults,
         "seconds": round(seconds, 1),
         "simulated": simulated,
     }

@@ -9,6 +9,7 @@ import click
 from fabricctl.cli.common import emit_json, find_inventory, inventory_argument, json_option, load, tell, words
 from fabricctl.cli.exits import Exit
 from fabricctl.errors import FabricctlError
+from fabricctl.model.codec import encode
 from fabricctl.model.policy import Stance
 
 
@@ -27,7 +28,9 @@ def command(
 ) -> None:
     """Show what apply would change, how to undo it, and what it disrupts.
 
-    Reads every device over SSH and changes nothing. Ports with the same changes stand together.
+    Reads every device over SSH and changes nothing. Ports with the same changes stand together. Every check
+    is put to what was read: "now" is wrong until the plan is applied, "fail" stays wrong with it and names
+    the end that is wrong, "not proven" could not be judged.
 
     \b
     Examples:
@@ -37,8 +40,8 @@ def command(
 
     \b
     Exit codes: 0 nothing to do; 1 the policy says "unsupported: refuse" and a device cannot have a
-    setting; 2 usage, or a mistake in a file; 3 changes are pending or wait for a reset; 4 a device
-    could not be read.
+    setting, or there is nothing to set and a check fails that no setting mends; 2 usage, or a mistake
+    in a file; 3 changes are pending or wait for a reset; 4 a device could not be read.
     """
     from fabricctl.apply.flow import prepare  # noqa: PLC0415  jinja2 and paramiko load slowly
     from fabricctl.apply.plan import refusal  # noqa: PLC0415
@@ -47,11 +50,12 @@ def command(
 
     fabric, rules = load(find_inventory(inventory, inventory_option), policy)
     with connected(fabric, tell) as tools:
-        plan = prepare(fabric, rules, words(limit, "--limit"), tools).plan
+        prepared = prepare(fabric, rules, words(limit, "--limit"), tools)
+    plan, judged = prepared.plan, prepared.judged
     if as_json:
-        emit_json(plan)
+        emit_json({**encode(plan), "checks": judged})
     else:
-        for line in plan_lines(plan):
+        for line in plan_lines(plan, judged):
             click.echo(line)
     if plan.unsupported and rules.unsupported is Stance.REFUSE:
         raise FabricctlError(
@@ -59,7 +63,10 @@ def command(
             where=rules.source or rules.name,
             next_step='set "unsupported: warn" in the policy to apply the rest',
         )
+    to_do = bool(plan.steps or plan.pending)
+    if judged.left and not to_do:
+        raise SystemExit(Exit.FAILED)
     if plan.unread:
         raise SystemExit(Exit.UNKNOWN)
-    if plan.steps or plan.pending:
+    if to_do:
         raise SystemExit(Exit.PENDING)

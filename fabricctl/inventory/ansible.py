@@ -32,6 +32,7 @@ CONNECTION = (
     "ansible_private_key_file",
     "ansible_ssh_private_key_file",
     "ansible_connection",
+    "ansible_httpapi_port",
     "ansible_become",
 )
 """The connection variables that are used; passwords are never asked for."""
@@ -185,6 +186,7 @@ def _run(program: str, arguments: tuple[str, ...], path: Path, end: float) -> st
         "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "1",
         "ANSIBLE_LOAD_CALLBACK_PLUGINS": "0",
         "ANSIBLE_DEPRECATION_WARNINGS": "0",
+        "LC_ALL": "C.UTF-8",  # ansible refuses to start in another encoding
     }
     environment.pop("ANSIBLE_FORCE_COLOR", None)
     with subprocess.Popen(

@@ -71,6 +71,7 @@ class Builder:
 
     def _take_ports(self, host: Host) -> None:
         rails: dict[int, str] = {}
+        verbs: dict[str, str] = {}
         for index, given in enumerate(host.given.ports):
             path: tuple[Step, ...] = (_PORTS, index)
             port = _port(host, given)
@@ -78,6 +79,9 @@ class Builder:
                 self.reader.note(host.name, (*path, "name"), f"a second port called {given.name}")
             self._ports[port.id] = port
             self._take_address(host, path, port)
+            if given.rdma and verbs.setdefault(given.rdma, given.name) != given.name:
+                what = f"{given.rdma} is the verbs device of {verbs[given.rdma]} already"
+                self.reader.note(host.name, (*path, "rdma"), what, "a bond is one port with one device")
             if host.given.role is Role.SWITCH:
                 self._check_switch_port(host, path, given)
             elif given.rail in rails:
@@ -129,8 +133,8 @@ class Builder:
         if far.given.role is not Role.SWITCH:
             self._note(cable, f"{far.name} is a node, a cable ends at a switch")
             return False
-        if cable.near == cable.far:
-            self._note(cable, f"the cable begins and ends at {cable.near}")
+        if cable.near.device == cable.far.device:
+            self._note(cable, f"the cable begins at {cable.near} and ends at {cable.far}, on the same device")
             return False
         free = True
         for end in (cable.near, cable.far):

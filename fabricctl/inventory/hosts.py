@@ -22,7 +22,7 @@ from fabricctl.inventory.schema import (
     HostVars,
 )
 from fabricctl.inventory.sources import Place, Sources
-from fabricctl.model.fabric import Endpoint, LinkLayer, Role
+from fabricctl.model.fabric import NETWORK_CLI, REST, Endpoint, LinkLayer, Role
 from fabricctl.model.names import HOST_NAME
 from fabricctl.plugin import finder
 
@@ -31,13 +31,18 @@ _CONNECTIONS = {
     "smart": "ssh",
     "paramiko": "ssh",
     "paramiko_ssh": "ssh",
-    "network_cli": "ssh",
+    "network_cli": NETWORK_CLI,
     "ansible.builtin.ssh": "ssh",
     "ansible.builtin.paramiko_ssh": "ssh",
-    "ansible.netcommon.network_cli": "ssh",
+    "ansible.netcommon.network_cli": NETWORK_CLI,
+    "httpapi": REST,
+    "ansible.netcommon.httpapi": REST,
     "local": "local",
     "ansible.builtin.local": "local",
 }
+_SSH_PORT = 22
+_REST_PORT = 8765
+"""Where NVUE listens."""
 _DEVICE_KEYS = frozenset(HostVars.model_fields) - FABRIC_WIDE
 _NAME_ADVICE = "use letters, digits, dots, dashes and underscores, no dash or dot first"
 
@@ -165,15 +170,27 @@ class HostReader:
         kind = _CONNECTIONS.get(connection.connection)
         if kind is None:
             what = f"{connection.connection} cannot be used"
-            self.note(host, ("ansible_connection",), what, "devices are reached by ssh or local")
+            self.note(
+                host,
+                ("ansible_connection",),
+                what,
+                "devices are reached by ssh, network_cli, httpapi or local",
+            )
+        if kind == REST and not (connection.user and given.password_file):
+            what = "is missing: a REST interface wants a user and a password"
+            path = ("ansible_user",) if not connection.user else (f"{PREFIX}password_file",)
+            self.problems.add(self.sources.host(host).where, f"{host}: {path[0]}: {what}")
+        port = connection.rest_port if kind == REST else None
         return Endpoint(
             host=connection.host or host,
-            port=connection.port,
+            port=port or connection.port or (_REST_PORT if kind == REST else _SSH_PORT),
             user=connection.user or "",
             key_file=_expanded(connection.key_file),
             known_hosts=_expanded(given.known_hosts, self.sources.base),
             become=connection.become,
             connection=kind or "ssh",
+            password_file=_expanded(given.password_file, self.sources.base),
+            ca_file=_expanded(given.ca_file, self.sources.base),
         )
 
 

@@ -11,7 +11,9 @@ from fabricctl.model.fabric import LinkLayer, Role
 from fabricctl.model.names import HOST_NAME
 
 PREFIX = "fabric_"
-FABRIC_WIDE = frozenset({"policy", "simulated", "known_hosts", "link_layer", "scheduler"})
+FABRIC_WIDE = frozenset(
+    {"policy", "simulated", "known_hosts", "link_layer", "scheduler", "password_file", "ca_file"}
+)
 """Variables that a site may set for all hosts: by themselves they make no host a part of the fabric."""
 NO_DRIVER = "none"
 """The driver of a device that is only checked and probed, never configured."""
@@ -53,6 +55,7 @@ Name = Annotated[str, BeforeValidator(_text), Field(pattern=_NAME, max_length=64
 HostName = Annotated[str, BeforeValidator(_text), Field(pattern=rf"^{HOST_NAME.pattern}$", max_length=253)]
 Address = Annotated[str, BeforeValidator(_text), AfterValidator(_interface)]
 Metres = Annotated[float, BeforeValidator(_not_bool), Field(ge=0, le=100_000)]
+TcpPort = Annotated[int, BeforeValidator(_not_bool), Field(ge=1, le=65535)]
 Speed = Annotated[int, BeforeValidator(_not_bool), Field(ge=1, le=3200)]
 
 
@@ -105,6 +108,8 @@ class HostVars(Strict):
     policy: Text | None = None
     simulated: Text = ""
     known_hosts: Text = ""
+    password_file: Text = ""
+    ca_file: Text = ""
     scheduler: Name | None = None
     scheduler_node: HostName | None = None
 
@@ -117,9 +122,10 @@ class ConnectionVars(BaseModel):
     host: Annotated[str, BeforeValidator(_text), Field(pattern=r"^[^-\s]\S*$")] | None = Field(
         default=None, validation_alias=AliasChoices("ansible_host", "ansible_ssh_host")
     )
-    port: Annotated[int, BeforeValidator(_not_bool), Field(ge=1, le=65535)] = Field(
-        default=22, validation_alias=AliasChoices("ansible_port", "ansible_ssh_port")
+    port: TcpPort | None = Field(
+        default=None, validation_alias=AliasChoices("ansible_port", "ansible_ssh_port")
     )
+    rest_port: TcpPort | None = Field(default=None, validation_alias="ansible_httpapi_port")
     user: Annotated[str, BeforeValidator(_text), Field(pattern=r"^[^-\s]\S*$")] | None = Field(
         default=None, validation_alias=AliasChoices("ansible_user", "ansible_ssh_user")
     )

@@ -8,6 +8,11 @@ from enum import StrEnum
 
 from fabricctl.model.names import PortId
 
+NETWORK_CLI = "network_cli"
+"""`Endpoint.connection` of a device that has a command line of its own over SSH and no shell."""
+REST = "rest"
+"""`Endpoint.connection` of a device that is spoken to over HTTPS."""
+
 
 class Role(StrEnum):
     """What a device is."""
@@ -30,7 +35,7 @@ class Endpoint:
     Parameters
     ----------
     connection
-        ``ssh`` or ``local``.
+        ``ssh``, ``local``, ``network_cli`` or ``rest``.
     port
         TCP port, 1..65535.
     key_file
@@ -38,7 +43,11 @@ class Endpoint:
     known_hosts
         File of host keys to check against; empty means the user's own.
     become
-        Whether commands run through ``sudo -n``.
+        Whether commands run through ``sudo -n``; without a shell: after ``enable``.
+    password_file
+        File with the password in its first line, for REST; the password itself is never kept in a value.
+    ca_file
+        PEM certificates that the device's own is checked against, for REST; empty means the system's.
     """
 
     host: str
@@ -48,6 +57,8 @@ class Endpoint:
     known_hosts: str = ""
     become: bool = False
     connection: str = "ssh"
+    password_file: str = ""
+    ca_file: str = ""
 
 
 @dataclass(frozen=True, slots=True)

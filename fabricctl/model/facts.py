@@ -43,6 +43,11 @@ NETWORK_MANAGER = "network_manager"
 HEADROOM = "headroom_bytes"
 """tuple of 8 ints: bytes of headroom (xoff) of every priority on a switch port, as the switch computed it; 0
 where there is none."""
+PAUSE_POINT = "pause_point_bytes"
+"""tuple of 8 ints: bytes queued of every priority at which a switch port asks the other end to pause (xoff
+threshold), where the switch knows it; 0 where it does not, or where it follows the free buffer."""
+FEC = "fec"
+"""str: forward error correction in use on the link, as the device calls it (``rs``, ``fc``, ``none``)."""
 BOOT_ID = "boot_id"
 """str (device): changes with every boot."""
 KERNEL = "kernel"

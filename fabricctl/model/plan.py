@@ -17,6 +17,9 @@ class Disruption(StrEnum):
     LINK_FLAP = "link flap"
     QUEUE_RESET = "queue reset"
     MTU_CHANGE = "mtu change"
+    BUFFERS = "buffer re-carve"
+    SYSTEM_WIDE = "system-wide"
+    """All ports of the device are touched, also those that the plan does not name."""
 
 
 @dataclass(frozen=True, slots=True)

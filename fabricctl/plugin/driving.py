@@ -29,3 +29,4 @@ class MadeDriver:
     unsupported: Mapping[str, str] = field(default_factory=dict)
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     method: Method | None = None
+    mtu_headers_bytes: int = 0

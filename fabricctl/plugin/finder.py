@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 from difflib import get_close_matches
@@ -63,7 +64,9 @@ def scheduler(name: str) -> Scheduler:
     return cast("Scheduler", _load("scheduler", name))
 
 
+@functools.cache
 def _load(kind: str, name: str) -> object:
+    """Return a plug-in; the folder is looked at once for each name, as checks ask for every port's driver."""
     known = names(kind)
     if name not in known:
         near = get_close_matches(name, known, n=1)

@@ -33,10 +33,14 @@ class Query:
         Names the answer: ``dcb_pfc eth1``.
     argv
         Program and arguments; never joined unquoted.
+    rest
+        Paths of the same on a device's REST interface, read with GET; empty where it has none. Of several,
+        the answer holds a line ``== PATH`` before each.
     """
 
     key: str
     argv: tuple[str, ...]
+    rest: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +156,11 @@ class Driver(Protocol):
     @property
     def method(self) -> Method | None:
         """How devices are changed that are not set by a rendered script for each port; None for those."""
+        ...
+
+    @property
+    def mtu_headers_bytes(self) -> int:
+        """How many bytes of Ethernet headers and FCS a port MTU counts here; 0 if it is the IP packet's."""
         ...
 
     def queries(self, ports: Sequence[Port]) -> tuple[Query, ...]:

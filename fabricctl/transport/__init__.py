@@ -9,5 +9,5 @@ __all__ = ["connect"]
 
 
 def connect() -> Transport:
-    """Return a transport that takes each device's own way: ``ssh`` or ``local``, as its endpoint says."""
+    """Return a transport that takes each device's own way, as its endpoint says."""
     return ChosenTransport()

@@ -1,7 +1,8 @@
-"""What every transport can do: run a script, put a file, start a process."""
+"""What every transport can do: run a script, put a file, start a process, talk to a command line."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
@@ -60,6 +61,29 @@ class Transport(Protocol):
 
     def start(self, device: Device, argv: tuple[str, ...], *, deadline_s: float) -> Process:
         """Start a program whose life ends with its channel."""
+        ...
+
+    def converse(self, device: Device, lines: Sequence[str], *, deadline_s: float) -> tuple[Reply, ...]:
+        """Give a device without a shell lines for its command line, one after the other, in one session.
+
+        Paging is turned off and, where the inventory says become, ``enable`` is sent first. The lines only
+        show: one that leads into a configuration mode changes the prompt and is never seen to end.
+
+        Returns
+        -------
+        tuple
+            What each line printed, without its echo and the prompt; `rc` is 1 if the device refused it.
+
+        Raises
+        ------
+        UnreachableError, HostKeyError, DeadlineError
+        RefusedError
+            ``enable`` is refused or wants a password, or the device does not turn its paging off.
+        UsageError
+            The device has a shell.
+
+        A REST interface takes lines ``GET PATH...`` in the same way.
+        """
         ...
 
     def close(self) -> None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import importlib
 import threading
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self, cast
 
 from fabricctl.errors import UsageError
-from fabricctl.model.fabric import Device
+from fabricctl.model.fabric import NETWORK_CLI, REST, Device
 from fabricctl.transport.base import Process, Reply, Transport
 
 # Imported when a device first needs it: SSH brings in paramiko, which takes a noticeable part of a second.
 _WAYS = {
     "ssh": ("fabricctl.transport.ssh", "SshTransport"),
+    NETWORK_CLI: ("fabricctl.transport.ssh", "SshTransport"),
+    REST: ("fabricctl.transport.rest", "RestTransport"),
     "local": ("fabricctl.transport.local", "LocalTransport"),
 }
 
@@ -36,6 +39,10 @@ class ChosenTransport:
     def start(self, device: Device, argv: tuple[str, ...], *, deadline_s: float) -> Process:
         """Start a program on the device."""
         return self._way(device).start(device, argv, deadline_s=deadline_s)
+
+    def converse(self, device: Device, lines: Sequence[str], *, deadline_s: float) -> tuple[Reply, ...]:
+        """Give a device without a shell lines for its command line."""
+        return self._way(device).converse(device, lines, deadline_s=deadline_s)
 
     def close(self) -> None:
         """Close all that was opened."""

@@ -8,10 +8,11 @@ import select
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import IO, Self
 
-from fabricctl.errors import DeadlineError, RefusedError, UnreachableError
+from fabricctl.errors import DeadlineError, RefusedError, UnreachableError, UsageError
 from fabricctl.model.fabric import Device
 from fabricctl.transport import shell
 from fabricctl.transport.base import Process, Reply
@@ -42,6 +43,11 @@ class LocalTransport:
         del deadline_s
         full = (*shell.prefix(become=device.endpoint.become), *argv)
         return LineProcess(device.name, argv[0], _Child(_popen(device, full)))
+
+    def converse(self, device: Device, lines: Sequence[str], *, deadline_s: float) -> tuple[Reply, ...]:
+        """Refuse: this machine has a shell."""
+        del lines, deadline_s
+        raise UsageError("this machine has a shell, and no command line of a switch", where=device.name)
 
     def close(self) -> None:
         """Do nothing: there is no connection to close."""

@@ -19,7 +19,7 @@ class ReplayTransport:
     Parameters
     ----------
     replies
-        By device name and script; an exception instead of a reply is raised.
+        By device name and script, or line of a command line; an exception instead of a reply is raised.
     lines
         By device name: the lines that a program started there prints, in order.
     """
@@ -67,6 +67,10 @@ class ReplayTransport:
         if device.name not in self._lines:
             raise WireError(f"no program is recorded, not even {argv[0]}", where=device.name)
         return ReplayProcess(device.name, self._lines[device.name])
+
+    def converse(self, device: Device, lines: Sequence[str], *, deadline_s: float) -> tuple[Reply, ...]:
+        """Return the recorded reply to each of these lines."""
+        return tuple(self.run(device, line, deadline_s=deadline_s) for line in lines)
 
     def close(self) -> None:
         """Do nothing: there is nothing to close."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import datetime as dt
 import json
+import re
 import secrets
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -14,14 +16,18 @@ from fabricctl import inventory, readback
 from fabricctl.apply.intent import intents
 from fabricctl.apply.render import render_port
 from fabricctl.errors import RefusedError
+from fabricctl.model import settings
 from fabricctl.model.codec import encode
-from fabricctl.model.fabric import Device, Role
+from fabricctl.model.fabric import NETWORK_CLI, Device, Port, Role
 from fabricctl.model.intent import PortIntent
 from fabricctl.model.names import PortId
-from fabricctl.plugin.protocols import Answers
+from fabricctl.model.reading import Known, Missing, PortReading, Value
+from fabricctl.plugin.protocols import Answers, Driver, PortGoal
 from fabricctl.transport import connect
 
 CASES = Path(__file__).resolve().parent
+_CARRIED = re.compile(r"^(cat >\S+\.py <<)'(END_\w+)'[^\n]*\n.*?^\2\n", re.MULTILINE | re.DOTALL)
+"""Modules of a program that a script carries: they have tests of their own."""
 
 
 def main() -> None:
@@ -60,6 +66,9 @@ def ask(device: Device) -> Answers:
     queries = readback.driver_of(device).queries(device.ports)
     mark = f"fabricctl-{secrets.token_hex(16)}"
     with connect() as transport:
+        if device.endpoint.connection == NETWORK_CLI:
+            replies = transport.converse(device, readback.cli_lines(device, queries), deadline_s=60)
+            return readback.unframe(queries, mark, readback.framed(replies, mark))
         reply = transport.run(device, readback.script(queries, mark), deadline_s=60)
     return readback.unframe(queries, mark, reply.stdout, reply.stderr)
 
@@ -69,8 +78,7 @@ def write(folder: Path, device: Device, answers: Answers, wishes: dict[PortId, P
     driver = readback.driver_of(device)
     ports, facts = driver.parse(device.ports, answers)
     wanted = {port: driver.wanted(intent) for port, intent in wishes.items()}
-    first = device.ports[0]
-    script = render_port(device.role, device.driver, first.id.port, first.rdma, wanted[first.id])
+    script = script_of(driver, device.ports, ports, wanted)
     for name, value in {
         "ports": device.ports,
         "answers": answers,
@@ -83,11 +91,42 @@ def write(folder: Path, device: Device, answers: Answers, wishes: dict[PortId, P
     (folder / "script.sh").write_text(script)
 
 
+def script_of(
+    driver: Driver,
+    ports: Sequence[Port],
+    readings: Mapping[PortId, PortReading],
+    wanted: Mapping[PortId, Mapping[str, Value]],
+) -> str:
+    """Return the text that a case holds: the first port's script, or the whole push of a driver's method."""
+    if driver.method is None:
+        first = ports[0]
+        return render_port(driver.role, driver.name, first.id.port, first.rdma, wanted[first.id])
+    goals = [goal_of(driver, port, readings[port.id], wanted[port.id]) for port in ports]
+    return _CARRIED.sub(r"\1...\n", driver.method.push("apply-1", 1, goals, 600))
+
+
+def goal_of(driver: Driver, port: Port, reading: PortReading, wanted: Mapping[str, Value]) -> PortGoal:
+    """Return what an apply has a method do to a port that was read so: all that differs and can be had."""
+    read = reading.settings
+    lacking = {name for name, entry in read.items() if isinstance(entry, Missing) and entry.impossible}
+    able = {name: value for name, value in wanted.items() if name not in {*driver.unsupported, *lacking}}
+    differs = [name for name, value in able.items() if read.get(name) != Known(value)]
+    return PortGoal(
+        port=port,
+        names=tuple(sorted(differs, key=lambda name: (settings.safe_rank(name), name))),
+        wanted=able,
+        before={k: e.value for k, e in read.items() if isinstance(e, Known) and k not in settings.KEPT},
+    )
+
+
 def versions(device: Device) -> list[str]:
     """Return the versions of the tools that answered."""
     script = "uname -sr; . /etc/os-release; echo $PRETTY_NAME; ip -V; dcb -V; lldpcli -v; ethtool --version"
     with connect() as transport:
-        reply = transport.run(device, script, deadline_s=60)
+        if device.endpoint.connection == NETWORK_CLI:
+            (reply,) = transport.converse(device, ("show version",), deadline_s=60)
+        else:
+            reply = transport.run(device, script, deadline_s=60)
     lines = [line for line in reply.stdout.splitlines() if line]
     if not lines:
         raise RefusedError("it does not name its versions", device=device.name)

@@ -11,6 +11,7 @@ import paramiko
 
 from fabricctl.errors import UnreachableError
 from fabricctl.model.fabric import Endpoint
+from fabricctl.transport.ssh import errors
 
 SSH_PORT = 22
 
@@ -70,6 +71,27 @@ def target(endpoint: Endpoint, device: str) -> Target:
         known_hosts=_known_hosts(endpoint, found.get("userknownhostsfile", "")),
         jump="" if jump == "none" else jump,
     )
+
+
+def host_key_lines(goal: Target) -> tuple[str, ...]:
+    """Return the host keys that a login to `goal` accepts, as lines of a file of known hosts for it alone.
+
+    Raises
+    ------
+    UnreachableError
+        A file of known hosts cannot be read.
+    """
+    name = goal.host if goal.port == SSH_PORT else f"[{goal.host}]:{goal.port}"
+    lines: list[str] = []
+    for path in goal.known_hosts:
+        if Path(path).exists():
+            try:
+                found = paramiko.HostKeys(path).lookup(name)
+            except errors.FOREIGN as exc:
+                raise errors.ours(exc, goal.host, path, 0.0) from exc
+            if found is not None:
+                lines += [f"{name} {kind} {key.get_base64()}" for kind, key in found.items()]
+    return tuple(lines)
 
 
 def jump_endpoint(hop: str, endpoint: Endpoint) -> Endpoint:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -11,12 +12,13 @@ from typing import Self
 
 import paramiko
 
-from fabricctl.errors import DeadlineError, RefusedError
-from fabricctl.model.fabric import Device, Endpoint
+from fabricctl.errors import DeadlineError, RefusedError, UsageError
+from fabricctl.model.fabric import NETWORK_CLI, Device, Endpoint
 from fabricctl.transport import shell
 from fabricctl.transport.base import Process, Reply
 from fabricctl.transport.lines import LineProcess
 from fabricctl.transport.ssh import errors
+from fabricctl.transport.ssh.conversation import Conversation
 from fabricctl.transport.ssh.login import CONNECT_S, Login, login
 from fabricctl.transport.ssh.session import Exchange, SshChannel
 
@@ -57,6 +59,15 @@ class SshTransport:
         channel.settimeout(None)
         return LineProcess(device.name, argv[0], SshChannel(channel))
 
+    def converse(self, device: Device, lines: Sequence[str], *, deadline_s: float) -> tuple[Reply, ...]:
+        """Give a device without a shell lines for its command line."""
+        if device.endpoint.connection != NETWORK_CLI:
+            raise UsageError("it is reached by a shell, not by a command line of its own", where=device.name)
+        until_s = time.monotonic() + deadline_s
+        channel = self._session(device, until_s)
+        talk = Conversation(device.name, channel, until_s, deadline_s)
+        return talk.hold(lines, enable=device.endpoint.become)
+
     def close(self) -> None:
         """Close all connections."""
         with self._lock:
@@ -94,18 +105,25 @@ class SshTransport:
         return reply
 
     def _execute(self, device: Device, argv: tuple[str, ...], until_s: float) -> paramiko.Channel:
-        kept, channel = self._open(device, until_s)
-        if channel is None and kept:
-            # The kept connection was dead without saying so; a fresh one decides.
-            _, channel = self._open(device, until_s)
-        if channel is None:
-            raise DeadlineError("no session was opened", device=device.name, after_s=CONNECT_S)
+        if device.endpoint.connection == NETWORK_CLI:
+            step = "set ansible_connection to ssh if it has one"
+            raise UsageError("it has no shell (network_cli)", where=device.name, next_step=step)
+        channel = self._session(device, until_s)
         try:
             channel.settimeout(max(until_s - time.monotonic(), 0.001))
             channel.exec_command(shell.command_line(argv))
         except errors.FOREIGN as exc:
             channel.close()
             raise errors.ours(exc, device.name, device.endpoint.host, CONNECT_S) from exc
+        return channel
+
+    def _session(self, device: Device, until_s: float) -> paramiko.Channel:
+        kept, channel = self._open(device, until_s)
+        if channel is None and kept:
+            # The kept connection was dead without saying so; a fresh one decides.
+            _, channel = self._open(device, until_s)
+        if channel is None:
+            raise DeadlineError("no session was opened", device=device.name, after_s=CONNECT_S)
         return channel
 
     def _open(self, device: Device, until_s: float) -> tuple[bool, paramiko.Channel | None]:

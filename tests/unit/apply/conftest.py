@@ -15,6 +15,8 @@ from click.testing import CliRunner, Result
 
 from fabricctl import readback, resources
 from fabricctl.apply import flow, render
+from fabricctl.model.fabric import Role
+from fabricctl.plugin import finder
 from fabricctl.store import Store
 
 
@@ -56,6 +58,8 @@ def make_world(templates: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     """Return what makes a world with so many nodes."""
     del templates
     monkeypatch.setattr(readback, "driver_of", lambda device: fake_world.FakeDriver(device.role))
+    monkeypatch.setattr(finder, "nic_driver", lambda _: fake_world.FakeDriver(Role.NODE))
+    monkeypatch.setattr(finder, "switch_driver", lambda _: fake_world.FakeDriver(Role.SWITCH))
     monkeypatch.setattr(flow, "intents", fake_world.intents)
 
     def make(nodes: int = 2) -> object:

@@ -26,6 +26,14 @@ def test_plan_shows_and_changes_nothing(call: Call, world: Any) -> None:
         "    mtu_bytes: 1500 -> 4200  (undo: 1500; disrupts: mtu change)",
         "    pfc_priorities: none -> 3  (undo: none)",
         "    boot: lost at reboot -> kept over reboots  (undo: lost at reboot)",
+        (
+            "now, until it is applied: leaf1/eth1 - node1/eth1, leaf1/eth2 - node2/eth1: "
+            "both ends agree, but not with the policy (in parentheses): PFC priorities none (3)"
+        ),
+        (
+            "now, until it is applied: node1/eth1, node2/eth1, leaf1/eth1, leaf1/eth2: "
+            "priority 3 has no PFC: the chain ends there"
+        ),
         "12 settings to change on 3 devices; disrupts: mtu change; no scheduler was asked",
     ]
     assert world.pushes == []

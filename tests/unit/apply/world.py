@@ -18,7 +18,7 @@ from pathlib import Path
 
 from fabricctl.apply.compose import PORT_MARK, Job
 from fabricctl.apply.rollout import Tools
-from fabricctl.model import settings
+from fabricctl.model import facts, settings
 from fabricctl.model.fabric import Device, Endpoint, Fabric, Link, LinkLayer, Port, Role
 from fabricctl.model.intent import PortIntent
 from fabricctl.model.names import PortId
@@ -116,6 +116,7 @@ class FakeDriver:
     """Wants an MTU and PFC priorities, and cannot mark."""
 
     unsupported: Mapping[str, str] = {settings.ECN: "it does not mark"}
+    mtu_headers_bytes = 0
 
     def __init__(self, role: Role, method: FakeMethod | None = None) -> None:
         self.name, self.role, self.method = "fake", role, method
@@ -324,7 +325,8 @@ class World:
                 held[setting] = Known(tuple(int(word) for word in re.findall(r"\d+", text)))
         held[settings.ECN] = Missing("it does not mark")
         held[settings.BOOT] = Known(self._boot(port))
-        return PortReading(port, held, self.facts.get(port, {}))
+        known: dict[str, Entry] = {facts.RDMA_MTU: Known(1024), facts.SPEED: Known(1000)}
+        return PortReading(port, held, {**known, **self.facts.get(port, {})})
 
     def _boot(self, port: PortId) -> str:
         if port.device in self.by_itself:

@@ -30,10 +30,12 @@ def test_init_writes_files_that_check_passes(site: Path) -> None:
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert lines[0] == "2 nodes, 1 switch, 4 ports, 2 cables; policy site"
-    assert [line.split() for line in lines[1:4]] == [
+    assert [line.split() for line in lines[1:6]] == [
         ["agreement", "pass", "2", "pass"],
         ["capability", "pass", "2", "pass"],
         ["chain", "pass", "4", "pass"],
+        ["headroom", "pass", "2", "pass"],
+        ["watchdog", "pass", "1", "pass"],
     ]
     assert lines[-1] == "outcome: pass"
 

@@ -49,7 +49,7 @@ def _chain(policy: Policy, fabric: Fabric | None = None) -> tuple[Finding, ...]:
     return chain.PLUGIN.judge(fabric, policy, intents(fabric, policy), None)
 
 
-@pytest.mark.parametrize("name", ["agreement", "capability", "chain"])
+@pytest.mark.parametrize("name", ["agreement", "capability", "chain", "headroom", "watchdog"])
 def test_nothing_to_look_at_is_unknown_never_a_pass(name: str) -> None:
     found = finder.check(name).judge(EMPTY, POLICY, {}, None)
 
@@ -57,7 +57,7 @@ def test_nothing_to_look_at_is_unknown_never_a_pass(name: str) -> None:
     assert found[0].check == name
 
 
-@pytest.mark.parametrize("name", ["agreement", "capability", "chain"])
+@pytest.mark.parametrize("name", ["agreement", "capability", "chain", "headroom", "watchdog"])
 def test_ports_without_intents_are_unknown_never_a_pass(name: str, stub: Stub) -> None:
     stub.unsupported = {}
     found = finder.check(name).judge(_fabric(), POLICY, {}, None)
@@ -67,7 +67,7 @@ def test_ports_without_intents_are_unknown_never_a_pass(name: str, stub: Stub) -
 
 
 def test_every_check_is_named_as_its_module() -> None:
-    assert finder.names("check") == ("agreement", "capability", "chain")
+    assert finder.names("check") == ("agreement", "capability", "chain", "headroom", "watchdog")
     assert [finder.check(name).name for name in finder.names("check")] == list(finder.names("check"))
 
 
@@ -87,13 +87,61 @@ def test_both_ends_agree() -> None:
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        ({"pfc_priorities": ()}, "pfc_priorities is () on leaf1/swp1 and (3,) on node1/eth1"),
-        ({"trust": "pcp"}, "trust is pcp on leaf1/swp1 and dscp on node1/eth1"),
-        ({"dscp_priority": (0,) * 64}, "DSCP 26 is priority 0 on leaf1/swp1 and 3 on node1/eth1"),
+        (
+            {"pfc_priorities": ()},
+            (
+                "PFC priorities are none on leaf1/swp1 and 3 on node1/eth1: leaf1/swp1 is wrong, "
+                "the policy says 3"
+            ),
+        ),
+        (
+            {"trust": "pcp"},
+            "trust is pcp on leaf1/swp1 and dscp on node1/eth1: leaf1/swp1 is wrong, the policy says dscp",
+        ),
+        (
+            {"dscp_priority": (0,) * 64},
+            (
+                "DSCP 26 is priority 0 on leaf1/swp1 and 3 on node1/eth1 (1 more differ): leaf1/swp1"
+                " is wrong, the policy says 3"
+            ),
+        ),
+        (
+            {"priority_tc": (0,) * 8},
+            (
+                "priority 3 is class 0 on leaf1/swp1 and 3 on node1/eth1 (1 more differ): leaf1/swp1"
+                " is wrong, the policy says 3"
+            ),
+        ),
         ({"dscp_priority": ()}, None),
-        ({"mtu_bytes": 4199}, "node1/eth1 may send 4200 bytes, leaf1/swp1 takes only 4199"),
+        (
+            {"mtu_bytes": 4199},
+            (
+                "node1/eth1 may send frames of 4222 bytes (MTU 4200 and 22 of headers), "
+                "leaf1/swp1 passes only 4221"
+            ),
+        ),
+        (
+            {"rdma_mtu_bytes": 1024},
+            (
+                "the RDMA MTU is 1024 on leaf1/swp1 and 4096 on node1/eth1: leaf1/swp1 is wrong,"
+                " the policy says 4096"
+            ),
+        ),
+        (
+            {"link_layer": LinkLayer.INFINIBAND},
+            (
+                "the link layer is infiniband on leaf1/swp1 and ethernet on node1/eth1: leaf1/swp1 is wrong,"
+                " the policy says ethernet"
+            ),
+        ),
         ({"role": Role.NODE, "mtu_bytes": 9000}, "MTU is 9000 on leaf1/swp1 and 4200 bytes on node1/eth1"),
-        ({"speed_gbps": 400}, "speed_gbps is 400 on leaf1/swp1 and 100 on node1/eth1"),
+        (
+            {"speed_gbps": 400},
+            (
+                "the speed is 400 Gb/s on leaf1/swp1 and 100 Gb/s on node1/eth1: "
+                "the inventory contradicts itself"
+            ),
+        ),
     ],
 )
 def test_ends_that_differ_fail(change: dict[str, Any], what: str | None) -> None:
@@ -104,6 +152,14 @@ def test_ends_that_differ_fail(change: dict[str, Any], what: str | None) -> None
 
     assert found.outcome is Outcome.FAIL
     assert what is None or found.what == what
+
+
+def test_an_offline_mtu_counts_the_headers_that_a_system_counts(stub: Stub) -> None:
+    stub.mtu_headers_bytes = 22
+    wanted = intents(_fabric(), POLICY)
+    for mtu, outcome in ((4221, Outcome.FAIL), (4222, Outcome.PASS)):
+        wanted[SWITCH] = replace(wanted[SWITCH], mtu_bytes=mtu)
+        assert agreement.PLUGIN.judge(_fabric(), POLICY, wanted, None)[0].outcome is outcome
 
 
 def test_a_node_port_without_a_cable_is_unknown() -> None:
@@ -221,6 +277,7 @@ class Stub:
 
     name = "stub"
     role = Role.NODE
+    mtu_headers_bytes = 0
 
     def __init__(self) -> None:
         self.unsupported: Mapping[str, str] = {settings.PFC: "no PFC in software", "x": "not asked for"}
@@ -240,6 +297,11 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> Stub:
 def _capability(policy: Policy, fabric: Fabric | None = None) -> tuple[Finding, ...]:
     fabric = fabric or _fabric()
     return capability.PLUGIN.judge(fabric, policy, intents(fabric, policy), None)
+
+
+@pytest.mark.usefixtures("stub")
+def test_capability_leaves_readings_to_the_plan() -> None:
+    assert capability.PLUGIN.judge(_fabric(), POLICY, intents(_fabric(), POLICY), {}) == ()
 
 
 @pytest.mark.usefixtures("stub")

@@ -158,6 +158,30 @@ def test_devices_are_read_at_the_same_time_and_a_bad_one_hides_none() -> None:
         assert readings[name].evidence
 
 
+def test_an_interrupt_drops_what_has_not_begun() -> None:
+    devices = [_device(f"n{number}") for number in range(500)]
+    begun: list[str] = []
+    go = threading.Event()
+
+    class Slow(_Fake):
+        def run(self, device: Device, script: str, *, deadline_s: float) -> Reply:
+            del script
+            begun.append(device.name)
+            if device.name != "n0":
+                assert go.wait(20)
+            return super().run(devices[0], "exit 1", deadline_s=deadline_s)
+
+    def interrupted(_reading: DeviceReading) -> None:
+        raise KeyboardInterrupt
+
+    slow = Slow()
+    slow.together = threading.Barrier(1)
+    with pytest.raises(KeyboardInterrupt):
+        readback.read(Fabric(tuple(devices), ()), devices, slow, deadline_s=7, report=interrupted)
+    go.set()
+    assert len(begun) <= 66  # the threads, and what the first of them may have taken up since
+
+
 def test_no_devices_is_no_reading() -> None:
     assert readback.read(Fabric((), ()), [], _Fake()) == {}
 

@@ -95,7 +95,12 @@ def test_the_endpoint_comes_from_ansibles_own_variables(path: Path, monkeypatch:
 
 @pytest.mark.parametrize(
     ("given", "used"),
-    [("local", "local"), ("ansible.builtin.ssh", "ssh"), ("ansible.netcommon.network_cli", "ssh")],
+    [
+        ("local", "local"),
+        ("ansible.builtin.ssh", "ssh"),
+        ("network_cli", "network_cli"),
+        ("ansible.netcommon.network_cli", "network_cli"),
+    ],
 )
 def test_connections(path: Path, given: str, used: str) -> None:
     path.write_text(INVENTORY.replace("ansible_host: 192.0.2.11", f"ansible_connection: {given}"))

@@ -75,7 +75,7 @@ def test_mistakes_in_both_files_come_out_together_and_the_rest_is_counted(
     lines = _lines(tmp_path, monkeypatch, hosts, POLICY.replace("dscp: 26", "dscp: 99"))
 
     assert len(lines) == 21
-    assert lines[0].startswith("inventory.yml:10: node1: fabric_x0: unknown key; known: fabric_driver, ")
+    assert lines[0].startswith("inventory.yml:10: node1: fabric_x0: unknown key; known: fabric_ca_file, ")
     assert lines[-1] == "6 more problems are not shown; mend these first"
 
 

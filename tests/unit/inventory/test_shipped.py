@@ -22,6 +22,7 @@ def test_there_are_as_many_as_the_manual_says() -> None:
     assert [path.name for path in INVENTORIES] == [
         "infiniband-pod.yml",
         "lab.yml",
+        "mixed-pod.yml",
         "roce-pod.yml",
         "inventory.yml",
     ]
@@ -80,3 +81,22 @@ def test_the_pod_has_eight_rails_on_four_nodes_and_two_leaves() -> None:
     assert {port.rail for port in fabric.node_ports()} == set(range(8))
     assert len(fabric.links) == 4 * 8 + 4
     assert policy.name == "lossless-roce"
+
+
+def test_the_mixed_pod_has_every_kind_of_device() -> None:
+    fabric, _ = inventory.read(SHIPPED / "mixed-pod.yml")
+
+    assert {node.driver for node in fabric.nodes()} == {"mlx5", "bnxt"}
+    assert [switch.driver for switch in fabric.switches()] == ["sonic", "eos", "nxos", "cumulus"]
+    assert len(fabric.links) == 8 + 3
+
+
+@pytest.mark.parametrize("path", ["starter/policy.yml", "policies/lossless-roce.yml"])
+def test_the_marking_profiles_are_those_that_the_manual_names(path: str) -> None:
+    policy = read_policy(SHIPPED / path)
+
+    assert {speed: policy.ecn_for(speed) for speed in (25, 50, 100)} == dict.fromkeys(
+        (25, 50, 100), EcnProfile(150_000, 1_500_000, 100)
+    )
+    for speed in (200, 400, 800):
+        assert policy.ecn_for(speed) == EcnProfile(4_000 * speed, 16_000 * speed, 20)

@@ -1,0 +1,106 @@
+! fabricctl push apply-1.0001 within 600 s: Eth1/1, Eth1/2
+exit
+ echo dW1hc2sgMDc3CmVuZCgpIHsgZWNobyBmYWJyaWNjdGwtcmVzdWx0ICIkMSI7IGV4aXQgMDsgfQpta2RpciAtcCAvcnVuL2ZhYnJpY2N0bCB8fCBlbmQgMQpleGVjIDk+L3J1bi9mYWJyaWNjdGwvbG9jayB8fCBlbmQgMQpmbG9jayAtdyA2MCA5IHx8IGVuZCA3NQp1c2VyPSR7U1VET19VU0VSOi1hZG1pbn0KZm9yIG90aGVyIGluIC9ydW4vZmFicmljY3RsLyouWzAtOV1bMC05XVswLTldWzAtOV0vOyBkbwogIFsgLWQgIiRvdGhlciIgXSB8fCBjb250aW51ZQogIG90aGVyPSR7b3RoZXIlL307IG90aGVyPSR7b3RoZXIjIyovfQogIGNhc2UgJG90aGVyIGluIGFwcGx5LTEuKikgY29udGludWU7OyBlc2FjCiAgc3lzdGVtY3RsIGlzLWFjdGl2ZSAtLXF1aWV0ICJmYWJyaWNjdGwtcmV2ZXJ0LSRvdGhlci50aW1lciIgPC9kZXYvbnVsbCAmJiBlbmQgNzUKICBybSAtcmYgL3J1bi9mYWJyaWNjdGwvIiRvdGhlciIKZG9uZQpzeXN0ZW1kLXJ1biAtLXF1aWV0IC0td2FpdCAtLXBpcGUgLS1jb2xsZWN0IHJ1bnVzZXIgLXUgIiR1c2VyIiAtLSBcCiAgc29uaWMtY2xpIC1jICdzaG93IHZlcnNpb24nIDwvZGV2L251bGwgMj4vZGV2L251bGwgOT4mLSB8IGdyZXAgLXEgJ15Tb2Z0d2FyZSBWZXJzaW9uJyB8fCBlbmQgNzYKbWtkaXIgLXAgL3J1bi9mYWJyaWNjdGwvYXBwbHktMS4wMDAxIHx8IGVuZCAxCmNkIC9ydW4vZmFicmljY3RsL2FwcGx5LTEuMDAwMSB8fCBlbmQgMQpjYXQgPmJvZHkgPDwnRU5EXzgxN2UyY2NkYzQzY2E0N2InIHx8IGVuZCAxCnByaW9yaXR5LWZsb3ctY29udHJvbCB3YXRjaGRvZyBvZmYKbXR1IDkxMDAKbm8gcW9zLW1hcCBkc2NwLXRjCm5vIHFvcy1tYXAgdGMtcXVldWUKbm8gc2NoZWR1bGVyLXBvbGljeQpubyBjYWJsZS1sZW5ndGgKbm8gcW9zLW1hcCB0Yy1wZwpubyBxb3MtbWFwIHBmYy1wcmlvcml0eS1wZwpubyBxb3MtbWFwIHBmYy1wcmlvcml0eS1xdWV1ZQpubyBwcmlvcml0eS1mbG93LWNvbnRyb2wgcHJpb3JpdHkgMwpubyBxdWV1ZSAzIHdyZWQtcG9saWN5CkVORF84MTdlMmNjZGM0M2NhNDdiCmZvciBwb3J0IGluIEV0aDEvMSBFdGgxLzI7IGRvCiAgeyBlY2hvICJpbnRlcmZhY2UgJHBvcnQiOyBjYXQgYm9keTsgZWNobyBleGl0OyB9ID4iJChlY2hvICIkcG9ydCIgfCB0ciAvIF8pLnVuZG8iIHx8IGVuZCAxCmRvbmUKY2F0ID5BTEwudW5kbyA8PCdFTkRfOWY5MWQxNDUyZWJkM2U1MicgfHwgZW5kIDEKbm8gcHJpb3JpdHktZmxvdy1jb250cm9sIHdhdGNoZG9nIHBvbGxpbmctaW50ZXJ2YWwKRU5EXzlmOTFkMTQ1MmViZDNlNTIKY2F0ID5yZXZlcnQuc2ggPDwnRU5EXzljZTk1YzkyMGM3ZTViYTInIHx8IGVuZCAxCiMgVGFrZSBiYWNrIGEgY2hhbmdlIHRoYXQgaXMgbm90IGtlcHQ6IGFsbCBvZiBpdCwgb3Igb25seSB0aGUgcG9ydHMgdGhhdCBhcmUgbmFtZWQuCnVzZXI9JHtTVURPX1VTRVI6LWFkbWlufQpjbGkoKSB7IHJ1bnVzZXIgLXUgIiR1c2VyIiAtLSBzb25pYy1jbGkgIiRAIiA8L2Rldi9udWxsIDI+JjE7IH0KdW5kbygpIHsKICBmaWxlPSQxOyBzZXQgLS0gLWMgJ2NvbmZpZ3VyZSB0ZXJtaW5hbCcKICB3aGlsZSBJRlM9IHJlYWQgLXIgbGluZTsgZG8gc2V0IC0tICIkQCIgLWMgIiRsaW5lIjsgZG9uZSA8IiRmaWxlIgogIHNhaWQ9JChjbGkgIiRAIikgfHwgcmV0dXJuIDEKICBjYXNlICRzYWlkIGluIColKnJyb3IqfCoieW50YXggZXJyb3IiKnwqIm52YWxpZCBpbnB1dCIqKSBlY2hvICIkc2FpZCI7IHJldHVybiAxOzsgZXNhYwp9CmNsZWFuKCkgewogIGZvciBsZWZ0IGluIC9ydW4vZmFicmljY3RsLyouWzAtOV1bMC05XVswLTldWzAtOV0vOyBkbyBbIC1kICIkbGVmdCIgXSAmJiByZXR1cm47IGRvbmUKICBzZXQgLS0gLWMgJ2NvbmZpZ3VyZSB0ZXJtaW5hbCcKICBmb3Igd29yZCBpbiAkKGNsaSAtYyAnc2hvdyBydW5uaW5nLWNvbmZpZ3VyYXRpb24gfCBuby1tb3JlJyB8IGF3ayAnCiAgICAkMSA9PSAicW9zIiAmJiAkMiA9PSAibWFwIiAmJiAkNCB+IC9eRkFCUklDQ1RMXy8geyBoYXZlWyJtYXBfIiAkMyAiXyIgJDRdID0gMSB9CiAgICAkMSA9PSAicW9zIiAmJiAkMiB+IC8tcG9saWN5JC8gJiYgJDMgfiAvXkZBQlJJQ0NUTF8vIHsgaGF2ZVskMiAiXyIgJDNdID0gMSB9CiAgICAkMSA9PSAicW9zLW1hcCIgeyB1c2VkWyJtYXBfIiAkMiAiXyIgJDNdID0gMSB9CiAgICAkMSA9PSAic2NoZWR1bGVyLXBvbGljeSIgeyB1c2VkWyQxICJfIiAkMl0gPSAxIH0KICAgICQxID09ICJxdWV1ZSIgJiYgJDMgPT0gIndyZWQtcG9saWN5IiB7IHVzZWRbJDMgIl8iICQ0XSA9IDEgfQogICAgRU5EIHsgZm9yIChrZXkgaW4gaGF2ZSkgaWYgKCEoa2V5IGluIHVzZWQpKSBwcmludCBrZXkgfScgfCBzb3J0KTsgZG8KICAgIG5hbWU9RkFCUklDQ1RMXyR7d29yZCMjKl99OyBraW5kPSR7d29yZCVfRkFCUklDQ1RMXyp9CiAgICBzZXQgLS0gIiRAIiAtYyAibm8gcW9zICQoZWNobyAiJGtpbmQiIHwgdHIgXyAnICcpICRuYW1lIgogIGRvbmUKICBbICQjID0gMiBdIHx8IGNsaSAiJEAiID4vZGV2L251bGwKfQpkaXI9L3J1bi9mYWJyaWNjdGwvYXBwbHktMS4wMDAxCmV4ZWMgOT4vcnVuL2ZhYnJpY2N0bC9sb2NrCmZsb2NrIC13IDMwMCA5IHx8IGV4aXQgNzUKY2QgIiRkaXIiIDI+L2Rldi9udWxsIHx8IGV4aXQgMAppZiBbICQjID0gMCBdOyB0aGVuIDogPnJldmVydGluZzsgc2V0IC0tICoudW5kbzsgZmkKZmFpbGVkPTAKZm9yIHBvcnQ7IGRvCiAgcG9ydD0ke3BvcnQlLnVuZG99CiAgWyAtZSAiJHBvcnQudW5kbyIgXSAmJiBbICIkcG9ydCIgIT0gQUxMIF0gfHwgY29udGludWUKICBpZiB1bmRvICIuLyRwb3J0LnVuZG8iOyB0aGVuIHJtIC1mICIuLyRwb3J0LnVuZG8iOyByYz0wOyBlbHNlIGZhaWxlZD0xOyByYz0xOyBmaQogIGVjaG8gZmFicmljY3RsLXBvcnQgIiQoZWNobyAiJHBvcnQiIHwgdHIgXyAvKSIgJHJjCmRvbmUKc2V0IC0tICoudW5kbwppZiBbICIkKiIgPSBBTEwudW5kbyBdOyB0aGVuCiAgaWYgdW5kbyAuL0FMTC51bmRvOyB0aGVuIHJtIC1mIC4vQUxMLnVuZG87IGVsc2UgZmFpbGVkPTE7IGZpCiAgc2V0IC0tICoudW5kbwpmaQppZiAhIFsgLWUgIiQxIiBdOyB0aGVuCiAgc3lzdGVtY3RsIHN0b3AgZmFicmljY3RsLXJldmVydC1hcHBseS0xLjAwMDEudGltZXIgPC9kZXYvbnVsbCAyPi9kZXYvbnVsbAogIGNkIC8gJiYgcm0gLXJmICIkZGlyIgogIGNsZWFuCmZpCmV4aXQgJGZhaWxlZApFTkRfOWNlOTVjOTIwYzdlNWJhMgppZiAhIHN5c3RlbWQtcnVuIC0tcXVpZXQgLS1jb2xsZWN0IC0tdW5pdD1mYWJyaWNjdGwtcmV2ZXJ0LWFwcGx5LTEuMDAwMSAtLW9uLWFjdGl2ZT02MDBzIFwKICAtLXRpbWVyLXByb3BlcnR5PUFjY3VyYWN5U2VjPTFzIC0tc2V0ZW52PVNVRE9fVVNFUj0iJHVzZXIiIC9iaW4vc2ggL3J1bi9mYWJyaWNjdGwvYXBwbHktMS4wMDAxL3JldmVydC5zaCA8L2Rldi9udWxsIDk+Ji07IHRoZW4KICBjZCAvICYmIHJtIC1yZiAvcnVuL2ZhYnJpY2N0bC9hcHBseS0xLjAwMDE7IGVuZCA3NwpmaQplbmQgMAo= | base64 -d | sudo -n /bin/sh
+!fabricctl {"refuse": "fabricctl-result 75\\b", "why": "another change waits to be confirmed on the switch; confirm it or let its timer revert it", "rc": 75}
+!fabricctl {"refuse": "fabricctl-result 76\\b", "why": "no timer could run sonic-cli on the switch; nothing was changed", "rc": 76}
+!fabricctl {"refuse": "fabricctl-result 77\\b", "why": "the timer that would revert could not be started (systemd-run); nothing was changed", "rc": 77}
+!fabricctl {"refuse": "fabricctl-result 78\\b", "why": "the change was reverted before it was confirmed", "rc": 78}
+!fabricctl {"refuse": "fabricctl-result 1\\b", "why": "/run is full; nothing was changed", "rc": 1}
+!fabricctl {"require": "fabricctl-result 0\\b", "why": "the switch's Linux shell did not answer (the login must lead to it, and may sudo without a password); nothing was changed", "rc": 77}
+sonic-cli
+terminal length 0
+configure terminal
+qos map dscp-tc FABRICCTL_2F0770B8
+dscp 0-25,27-47,49-63 traffic-class 0
+dscp 26 traffic-class 3
+dscp 48 traffic-class 6
+exit
+qos map tc-queue FABRICCTL_4668AB13
+traffic-class 0 queue 0
+traffic-class 1 queue 0
+traffic-class 2 queue 0
+traffic-class 4 queue 0
+traffic-class 5 queue 0
+traffic-class 7 queue 0
+traffic-class 3 queue 3
+traffic-class 6 queue 6
+exit
+qos scheduler-policy FABRICCTL_0A9C30AE
+queue 0
+type dwrr
+weight 50
+exit
+queue 3
+type dwrr
+weight 50
+exit
+queue 6
+type strict
+exit
+exit
+qos map tc-pg FABRICCTL_3E83104A
+traffic-class 3 priority-group 3
+traffic-class 0 priority-group 7
+traffic-class 1 priority-group 7
+traffic-class 2 priority-group 7
+traffic-class 4 priority-group 7
+traffic-class 5 priority-group 7
+traffic-class 6 priority-group 7
+traffic-class 7 priority-group 7
+exit
+qos map pfc-priority-queue FABRICCTL_924592B9
+pfc-priority 0 queue 0
+pfc-priority 1 queue 1
+pfc-priority 2 queue 2
+pfc-priority 3 queue 3
+pfc-priority 4 queue 4
+pfc-priority 5 queue 5
+pfc-priority 6 queue 6
+pfc-priority 7 queue 7
+exit
+qos map pfc-priority-pg FABRICCTL_924592B9
+pfc-priority 0 pg 0
+pfc-priority 1 pg 1
+pfc-priority 2 pg 2
+pfc-priority 3 pg 3
+pfc-priority 4 pg 4
+pfc-priority 5 pg 5
+pfc-priority 6 pg 6
+pfc-priority 7 pg 7
+exit
+qos wred-policy FABRICCTL_9ADB26FF
+green minimum-threshold 150 maximum-threshold 1500 drop-probability 100
+ecn green
+exit
+priority-flow-control watchdog polling-interval 200
+interface Eth1/1
+mtu 9216
+qos-map dscp-tc FABRICCTL_2F0770B8
+qos-map tc-queue FABRICCTL_4668AB13
+scheduler-policy FABRICCTL_0A9C30AE
+cable-length 5m
+qos-map tc-pg FABRICCTL_3E83104A
+qos-map pfc-priority-pg FABRICCTL_924592B9
+qos-map pfc-priority-queue FABRICCTL_924592B9
+priority-flow-control priority 3
+queue 3 wred-policy FABRICCTL_9ADB26FF
+priority-flow-control watchdog action drop
+priority-flow-control watchdog on detect-time 400
+priority-flow-control watchdog restore-time 400
+exit
+interface Eth1/2
+mtu 9216
+qos-map dscp-tc FABRICCTL_2F0770B8
+qos-map tc-queue FABRICCTL_4668AB13
+scheduler-policy FABRICCTL_0A9C30AE
+cable-length 5m
+qos-map tc-pg FABRICCTL_3E83104A
+qos-map pfc-priority-pg FABRICCTL_924592B9
+qos-map pfc-priority-queue FABRICCTL_924592B9
+priority-flow-control priority 3
+queue 3 wred-policy FABRICCTL_9ADB26FF
+priority-flow-control watchdog action drop
+priority-flow-control watchdog on detect-time 400
+priority-flow-control watchdog restore-time 400
+exit
+end

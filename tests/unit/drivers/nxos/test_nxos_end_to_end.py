@@ -1,0 +1,136 @@
+"""From plan to rollback through real ansible: SSH to a simulated switch, network_cli, cisco.nxos' plugins."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import paramiko
+import pytest
+
+from fabricctl import readback
+from fabricctl.apply.compose import Job
+from fabricctl.apply.drift import drift
+from fabricctl.apply.flow import Options, apply
+from fabricctl.apply.push import push
+from fabricctl.apply.record import load
+from fabricctl.apply.rollback import rollback
+from fabricctl.apply.rollout import Tools
+from fabricctl.model import settings
+from fabricctl.model.fabric import NETWORK_CLI, Device, Endpoint, Fabric, LinkLayer, Role
+from fabricctl.model.plan import PushOutcome
+from fabricctl.model.policy import EcnProfile, Limits, MtuPolicy, Policy, TrafficClass, Watchdog
+from fabricctl.model.reading import DeviceReading
+from fabricctl.model.verdict import Outcome
+from fabricctl.store import Store
+from fabricctl.transport import connect
+
+
+def policy(kmin_bytes: int = 150_000) -> Policy:
+    return Policy(
+        name="test",
+        link_layer=LinkLayer.ETHERNET,
+        lossless=TrafficClass(3, 26),
+        cnp=TrafficClass(6, 48),
+        mtu=MtuPolicy(9000, 9216, 4096),
+        pfc_priorities=(3,),
+        ecn={0: EcnProfile(kmin_bytes, 1_500_000, 7)},
+        limits=Limits(latency=(), loss=None),
+        watchdog=Watchdog(),
+    )
+
+
+@dataclass
+class Site:
+    """A switch that is reached as a site reaches it."""
+
+    bench: Any
+    fabric: Fabric
+    outcomes: list[PushOutcome]
+
+    def read(self, devices: Sequence[Device]) -> dict[str, DeviceReading]:
+        with connect() as transport:
+            return readback.read(self.fabric, devices, transport)
+
+    def push(self, jobs: Sequence[Job]) -> Sequence[PushOutcome]:
+        found = push(jobs, deadline_s=120)
+        self.outcomes += found
+        return found
+
+    def tools(self) -> Tools:
+        return Tools(read=self.read, push=self.push, report=lambda _: None)
+
+
+@pytest.fixture
+def site(make: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    from simulators.cli.server import serving  # noqa: PLC0415  the simulators' folder is known by now
+
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "key"], check=True)
+    bench = make(2)
+    real = paramiko.SSHClient.connect
+    with serving(bench.switch, tmp_path / "key.pub") as server:
+
+        def over_a_pair(self: paramiko.SSHClient, host: str, port: int, user: str, **options: Any) -> None:
+            # A unit test opens no connection; only ansible, a process of its own, does.
+            options["sock"], theirs = socket.socketpair()
+            server.serve(theirs)
+            real(self, host, port, user, **options)
+
+        monkeypatch.setattr(paramiko.SSHClient, "connect", over_a_pair)
+        (tmp_path / "known_hosts").write_text(server.known_hosts())
+        end = Endpoint(
+            "127.0.0.1",
+            port=server.port,
+            user="admin",
+            key_file=str(tmp_path / "key"),
+            known_hosts=str(tmp_path / "known_hosts"),
+            connection=NETWORK_CLI,
+        )
+        device = Device("leaf1", Role.SWITCH, "nxos", end, bench.ports)
+        yield Site(bench, Fabric((device,), (), "/site/inventory.yml"), [])
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "store.sqlite") as opened:
+        yield opened
+
+
+def test_plan_apply_again_drift_and_rollback(site: Site, store: Store) -> None:
+    first = sorted(site.bench.lines())
+    done = apply(site.fabric, policy(), Options(), site.tools(), store, lambda _: True)
+    assert [outcome.message for outcome in site.outcomes] == ["", ""]
+    assert (done.outcome, done.proven == done.total, done.failed) == (Outcome.PASS, True, {})
+    assert {step.disruption.value for step in done.plan.steps} >= {"system-wide", "queue reset", "mtu change"}
+    assert site.bench.switch.checkpoints == {}
+    assert site.bench.known(settings.BOOT) == [settings.SAVED]
+    again = apply(site.fabric, policy(), Options(), site.tools(), store, lambda _: True)
+    assert (again.plan.steps, len(site.outcomes)) == ((), 2)
+    site.bench.switch.configure("interface Ethernet1/2", "priority-flow-control mode off")
+    found = drift(site.fabric, load(store, site.fabric.source), (), site.tools())
+    assert {(str(each.port), each.setting) for each in found.differences} == {
+        ("leaf1/Ethernet1/2", settings.PFC),
+        ("leaf1/Ethernet1/2", "nxos.pfc_mode"),
+        ("leaf1/Ethernet1/2", settings.BOOT),
+    }
+    site.bench.switch.configure("interface Ethernet1/2", "priority-flow-control mode on")
+    back = rollback(site.fabric, None, Options(), site.tools(), store, lambda _: True)
+    assert back is not None
+    assert (back.outcome, back.failed) == (Outcome.PASS, {})
+    assert sorted(line for line in site.bench.lines() if line != "feature scheduler") == first
+
+
+def test_a_session_that_drops_in_the_middle_is_reverted(site: Site, store: Store) -> None:
+    first = sorted(site.bench.lines())
+    site.bench.switch.faults.drop_before = "system qos"
+    done = apply(site.fabric, policy(), Options(), site.tools(), store, lambda _: True)
+    assert done.outcome is Outcome.FAIL
+    assert {text.rpartition(" (")[2] for text in done.failed.values()} == {"reverted, and read back so)"}
+    assert sorted(line for line in site.bench.lines() if line != "feature scheduler") == first
+    assert site.bench.switch.checkpoints == {}
