@@ -20,10 +20,17 @@ STILL_SO = "that was still so when --drain-wait was over"
 
 
 def disturbed(plan: Plan, fabric: Fabric) -> dict[PortId, tuple[str, ...]]:
-    """Return by port with a disruptive step the nodes whose traffic it may cut."""
+    """Return by port with a disruptive step the nodes whose traffic it may cut.
+
+    Once a step touches a whole device, each of its ports there stands for all nodes behind the device.
+    """
     ports = dict.fromkeys(step.port for step in plan.steps if step.disruption is not Disruption.NONE)
-    tree = _Tree(fabric) if ports else None
-    return {port: tree.behind(port) for port in ports} if tree else {}
+    if not ports:
+        return {}
+    tree = _Tree(fabric)
+    wide = {step.port.device for step in plan.steps if step.disruption is Disruption.SYSTEM_WIDE}
+    everyone = {name: tree.behind_device(name) for name in wide}
+    return {port: everyone[port.device] if port.device in wide else tree.behind(port) for port in ports}
 
 
 def nodes_of(found: Mapping[PortId, Iterable[str]]) -> tuple[str, ...]:
@@ -141,6 +148,11 @@ class _Tree:
             return self._everyone
         below = self._below(port.device) | self._below(peer.device)
         return tuple(name for name in self._everyone if name in below)
+
+    def behind_device(self, name: str) -> tuple[str, ...]:
+        """Return the nodes whose traffic may go through any port of a device."""
+        found = {node for port in self._fabric.device(name).ports for node in self.behind(port.id)}
+        return tuple(node for node in self._everyone if node in found)
 
     def _distances(self) -> dict[str, int]:
         """Return by device how many cables it is away from the nearest node; the unconnected are left out."""

@@ -110,7 +110,11 @@ class Rollout:
     after: dict[str, DeviceReading] = field(default_factory=dict)
     outcomes: list[PushOutcome] = field(default_factory=list)
     in_use: dict[PortId, str] = field(default_factory=dict)
+    _before: dict[str, DeviceReading] = field(init=False)
     _slot: int = 0
+
+    def __post_init__(self) -> None:
+        self._before = dict(self.change.before)
 
     def run(self) -> None:
         """Roll the plan out; a batch that is not proven stops the rest.
@@ -169,6 +173,8 @@ class Rollout:
         self.armed.difference_update(ports)
 
     def _batch(self, batch: Batch) -> None:
+        # What an earlier batch has set is part of what a revert leads back to: ports share settings.
+        self._before = {**self.change.before, **self.after}
         pushed: set[PortId] = set()
         for wave in waves(batch, self.change.fabric, self._whole):
             pushed |= self._wave(restrict(wave, self._sound(ports_of(wave))))
@@ -296,7 +302,7 @@ class Rollout:
     def _goal(self, port: PortId, steps: Sequence[Step]) -> PortGoal:
         # All that was read: to restore a setting, a template may have to know others that go with it. What is
         # not known cannot be restored.
-        read = self.change.before[port.device].ports.get(port, PortReading(port, {})).settings
+        read = self._before[port.device].ports.get(port, PortReading(port, {})).settings
         return PortGoal(
             port=self.change.fabric.port(port),
             names=tuple(step.setting for step in steps),
@@ -335,10 +341,11 @@ class Rollout:
     def _not_undone(self, port: PortId) -> str:
         reading = self.after.get(port.device)
         for step in self.change.plan.steps:
-            if step.port != port or step.setting in settings.KEPT or not isinstance(step.old, Known):
+            old = entry_of(self._before.get(port.device), port, step.setting)
+            if step.port != port or step.setting in settings.KEPT or not isinstance(old, Known):
                 continue
             entry = entry_of(reading, port, step.setting)
-            if entry != step.old:
+            if entry != old:
                 return f"{step.setting} is {entry_text(step.setting, entry)}"
         return ""
 
@@ -350,11 +357,12 @@ class Rollout:
     def _what_is_restored(self, port: PortId) -> str:
         steps = [s for s in self.change.plan.steps if s.port == port and s.setting not in settings.KEPT]
         # What had no value and has none again, for the same reason, is as it was.
-        reading = self.after.get(port.device)
+        reading, before = self.after.get(port.device), self._before.get(port.device)
+        old = {s.setting: entry_of(before, port, s.setting) for s in steps}
         lost = [
-            s.setting
-            for s in steps
-            if not isinstance(s.old, Known) and entry_of(reading, port, s.setting) != s.old
+            name
+            for name, entry in old.items()
+            if not isinstance(entry, Known) and entry_of(reading, port, name) != entry
         ]
         if not lost:
             return "reverted, and read back so"

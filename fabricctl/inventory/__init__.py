@@ -10,7 +10,7 @@ from fabricctl.inventory.build import Builder
 from fabricctl.inventory.hosts import Host, HostReader
 from fabricctl.inventory.policy import is_policy, read_policy
 from fabricctl.inventory.problems import InventoryFileError, Problems
-from fabricctl.inventory.sources import YAML, Sources, display, static_files
+from fabricctl.inventory.sources import YAML, Kind, Sources, display, kind_of, static_files
 from fabricctl.model.fabric import Fabric
 from fabricctl.model.policy import Policy
 
@@ -38,13 +38,14 @@ def read(path: Path, *, policy: Path | None = None) -> tuple[Fabric, Policy]:
         Ansible is not installed.
     """
     problems = Problems()
-    if not path.exists():
+    if kind_of(path) is Kind.NONE:
         problems.add(str(path), "there is no such inventory", 'write one with "fabricctl init"')
         problems.raise_if_any()
-    if not (path.is_file() or path.is_dir()):
-        # It is read more than once, and a device may never end.
-        problems.add(str(path), "is neither a file nor a folder", "write the inventory to a file")
-        problems.raise_if_any()
+    for file in static_files(path):
+        if kind_of(file) is not Kind.FILE:
+            # It is read more than once, and a device may never end.
+            problems.add(str(file), "is neither a file nor a folder", "write the inventory to a file")
+    problems.raise_if_any()
     _refuse_policies(path, problems)
     sources = Sources.scan(path)
     reader = HostReader(_listing(path, sources), sources, problems)
@@ -74,7 +75,7 @@ def _refuse_policies(path: Path, problems: Problems) -> None:
 
 def _listing(path: Path, sources: Sources) -> ansible.Listing:
     try:
-        return ansible.listing(path)
+        return ansible.listing(path, size_bytes=sources.size_bytes)
     except InventoryError as exc:
         place = sources.odd_range() if ansible.HOST_RANGE in exc.what else None
         if place is None:
@@ -101,14 +102,13 @@ def _named_policy(hosts: tuple[Host, ...], reader: HostReader) -> Path | None:
         return None
     for text, host_name in named.items():
         file = reader.sources.base / Path(text).expanduser()
-        if file.is_file():
+        if kind_of(file) is Kind.FILE:
             return file
-        reader.note(
-            host_name,
-            ("fabric_policy",),
-            f"there is no file {display(file)}",
-            "it is relative to the inventory",
-        )
+        if kind_of(file) is Kind.NONE:
+            what = f"there is no file {display(file)}"
+        else:
+            what = f"{display(file)} is not a regular file"
+        reader.note(host_name, ("fabric_policy",), what, "it is relative to the inventory")
     return None
 
 

@@ -19,8 +19,10 @@ from typing import Any
 from fabricctl.errors import InventoryError, MissingToolError
 from fabricctl.model.words import quoted
 
-DEADLINE_S = 60.0
-"""How long resolving an inventory may take in all."""
+DEADLINE_S = 120.0
+"""How long resolving a small inventory may take in all."""
+DEADLINE_S_PER_MB = 60.0
+"""How much longer it may take for each megabyte of its files: on a busy machine a megabyte takes 10 s."""
 
 CONNECTION = (
     "ansible_host",
@@ -34,13 +36,35 @@ CONNECTION = (
     "ansible_connection",
     "ansible_httpapi_port",
     "ansible_become",
+    "ansible_become_method",
+    "ansible_become_user",
+    "ansible_ssh_args",
+    "ansible_ssh_common_args",
+    "ansible_ssh_extra_args",
 )
-"""The connection variables that are used; passwords are never asked for."""
+"""The connection variables that are used, or refused where they would silently not be."""
+
+SECRETS = (
+    "ansible_password",
+    "ansible_ssh_pass",
+    "ansible_ssh_password",
+    "ansible_become_pass",
+    "ansible_become_password",
+)
+"""Passwords: only whether there is one is kept, to say that it is not used."""
 
 HOST_RANGE = "host range"
 """Begins what Ansible says of brackets in a host's name that are no range."""
 
-_OURS = re.compile(r"fabric_\w+")
+_SELDOM_COLLECTING = """\
+import gc
+gc.set_threshold(100_000, 50, 100)
+from ansible.cli.inventory import main
+main()
+"""
+"""``ansible-inventory``, but for its search for garbage: it has none, and that search takes half its time."""
+
+_OURS = "fabric_"
 _ANSWER = re.compile(r"(\S+) \| (\w+)!? => (\{.*\})")
 _FAILED_PARSE = re.compile(
     # Ansible breaks lines, in the path too where it has a dash.
@@ -64,17 +88,39 @@ class Listing:
     groups: Mapping[str, tuple[str, ...]]
 
 
-def listing(path: Path) -> Listing:
+@dataclass(frozen=True)
+class Deadline:
+    """When resolving must be done.
+
+    Parameters
+    ----------
+    within_s
+        How long it may take in all, in seconds.
+    end
+        On the monotonic clock.
+    """
+
+    within_s: float
+    end: float
+
+
+def listing(path: Path, *, size_bytes: int = 0) -> Listing:
     """Resolve the inventory at `path` with Ansible itself, in the user's environment and configuration.
+
+    Parameters
+    ----------
+    size_bytes
+        Size of its files: the more there is to read, the longer it may take.
 
     Raises
     ------
     InventoryError
-        Ansible cannot parse it, decrypt it, or did not finish within `DEADLINE_S` seconds.
+        Ansible cannot parse it, decrypt it, or did not finish in time.
     MissingToolError
         There is no ``ansible-inventory``.
     """
-    end = time.monotonic() + DEADLINE_S
+    within_s = DEADLINE_S + DEADLINE_S_PER_MB * size_bytes / 1e6
+    end = Deadline(within_s, time.monotonic() + within_s)
     raw: dict[str, Any] = json.loads(_run("ansible-inventory", ("-i", str(path), "--list"), path, end))
     depths: dict[str, dict[str, int]] = {}
     _walk(raw, "all", 0, depths)
@@ -101,7 +147,8 @@ def _walk(
 
 
 def _relevant(variables: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: _plain(v) for k, v in variables.items() if k in CONNECTION or _OURS.fullmatch(k)}
+    kept = {k: _plain(v) for k, v in variables.items() if k in CONNECTION or k.startswith(_OURS)}
+    return kept | {key: True for key in SECRETS if variables.get(key)}
 
 
 def _plain(value: Any) -> Any:
@@ -137,7 +184,7 @@ def _unresolved(value: Any) -> bool:
             return False
 
 
-def _resolve(hosts: dict[str, dict[str, Any]], path: Path, end: float) -> None:
+def _resolve(hosts: dict[str, dict[str, Any]], path: Path, end: Deadline) -> None:
     """Let Ansible fill in templates and vaulted values, which ``--list`` leaves as they are."""
     wanted: dict[tuple[str, ...], list[str]] = {}
     for host, variables in hosts.items():
@@ -155,7 +202,9 @@ def _resolve(hosts: dict[str, dict[str, Any]], path: Path, end: float) -> None:
             )
 
 
-def _templated(keys: tuple[str, ...], hosts: list[str], path: Path, end: float) -> dict[str, dict[str, Any]]:
+def _templated(
+    keys: tuple[str, ...], hosts: list[str], path: Path, end: Deadline
+) -> dict[str, dict[str, Any]]:
     question = json.dumps({"msg": {key: f"{{{{ {key} }}}}" for key in keys}})
     with tempfile.NamedTemporaryFile("w", prefix="fabricctl-", encoding="utf-8") as limit:
         limit.write("\n".join(hosts))
@@ -178,8 +227,8 @@ def _templated(keys: tuple[str, ...], hosts: list[str], path: Path, end: float) 
     return answers
 
 
-def _run(program: str, arguments: tuple[str, ...], path: Path, end: float) -> str:
-    argv = [_find(program), *arguments]
+def _run(program: str, arguments: tuple[str, ...], path: Path, end: Deadline) -> str:
+    argv = [*_command(program), *arguments]
     environment = {
         **os.environ,
         "ANSIBLE_NOCOLOR": "1",
@@ -195,15 +244,16 @@ def _run(program: str, arguments: tuple[str, ...], path: Path, end: float) -> st
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
+        encoding="utf-8",
+        errors="replace",
         start_new_session=True,
     ) as process:
         try:
-            out, err = process.communicate(timeout=max(0.1, end - time.monotonic()))
+            out, err = process.communicate(timeout=max(0.1, end.end - time.monotonic()))
         except subprocess.TimeoutExpired:
             _kill(process)
             raise InventoryError(
-                f"{program} did not finish within {DEADLINE_S:.0f} s",
+                f"{program} did not finish within {end.within_s:.0f} s",
                 where=str(path),
                 next_step=f"see what it waits for: ansible-inventory -i {quoted(str(path))} --list",
             ) from None
@@ -222,6 +272,14 @@ def _kill(process: subprocess.Popen[str]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
         process.kill()
+
+
+def _command(program: str) -> list[str]:
+    """Return how to start `program`: the inventory's own so that it looks for garbage less often."""
+    found = _find(program)
+    if program == "ansible-inventory" and Path(found).parent == Path(sys.executable).parent:
+        return [sys.executable, "-P", "-c", _SELDOM_COLLECTING]
+    return [found]
 
 
 def _find(program: str) -> str:

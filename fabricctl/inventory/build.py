@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ipaddress
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -18,6 +18,8 @@ from fabricctl.model.names import PortId
 
 _PORTS = "fabric_ports"
 _UPLINKS = "fabric_uplinks"
+_NODES_ONLY = {"rdma": "", "rail": "", "address": "ansible_host says how the switch itself is reached"}
+_NETDEV = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}")
 
 
 @dataclass(frozen=True)
@@ -78,17 +80,17 @@ class Builder:
             if port.id in self._ports:
                 self.reader.note(host.name, (*path, "name"), f"a second port called {given.name}")
             self._ports[port.id] = port
+            if host.given.role is Role.SWITCH:
+                self._check_switch_port(host, path, given)
+                continue
+            self._check_netdev(host, path, given.name)
             self._take_address(host, path, port)
             if given.rdma and verbs.setdefault(given.rdma, given.name) != given.name:
                 what = f"{given.rdma} is the verbs device of {verbs[given.rdma]} already"
                 self.reader.note(host.name, (*path, "rdma"), what, "a bond is one port with one device")
-            if host.given.role is Role.SWITCH:
-                self._check_switch_port(host, path, given)
-            elif given.rail in rails:
-                other = rails[given.rail]
-                self.reader.note(host.name, (*path, "rail"), f"rail {given.rail} is that of {other} already")
-            elif given.rail is not None:
-                rails[given.rail] = given.name
+            if given.rail is not None and rails.setdefault(given.rail, given.name) != given.name:
+                what = f"rail {given.rail} is that of {rails[given.rail]} already"
+                self.reader.note(host.name, (*path, "rail"), what)
         self._check_rails(host, rails)
         if host.given.uplinks and host.given.role is Role.NODE:
             self.reader.note(host.name, (_UPLINKS,), "only a switch has uplinks", "use link in fabric_ports")
@@ -100,10 +102,21 @@ class Builder:
             what = f"{name} has no rail, other ports of the node have one"
             self.reader.note(host.name, (_PORTS, bare[0]), what)
 
+    def _check_netdev(self, host: Host, path: tuple[Step, ...], name: str) -> None:
+        """Refuse what no netdev is called on a node whose NICs are set through their Linux drivers."""
+        if host.given.driver in {None, NO_DRIVER} or _NETDEV.fullmatch(name):
+            return
+        if ":" in name:
+            what, advice = "an alias is no port of its own", f"name the interface: {name.partition(':')[0]}"
+        else:
+            what = "is no network interface: at most 15 letters, digits, dots, dashes and underscores"
+            advice = "write it as ip link shows it"
+        self.reader.note(host.name, (*path, "name"), what, advice)
+
     def _check_switch_port(self, host: Host, path: tuple[Step, ...], given: PortVars) -> None:
-        for key in ("rdma", "rail"):
+        for key, advice in _NODES_ONLY.items():
             if getattr(given, key) is not None:
-                self.reader.note(host.name, (*path, key), "only a node's port has one")
+                self.reader.note(host.name, (*path, key), "only a node's port has one", advice)
         if given.link is not None:
             advice = f"cables stand in the node's {_PORTS}, those between switches in {_UPLINKS}"
             self.reader.note(host.name, (*path, "link"), "a switch's port has no link", advice)
@@ -111,7 +124,7 @@ class Builder:
     def _take_address(self, host: Host, path: tuple[Step, ...], port: Port) -> None:
         if not port.address:
             return
-        address = str(ipaddress.ip_interface(port.address).ip)
+        address, _, _ = port.address.partition("/")  # each has one spelling by now
         first = self._addresses.setdefault(address, port.id)
         if first != port.id:
             self.reader.note(host.name, (*path, "address"), f"{address} is the address of {first} already")

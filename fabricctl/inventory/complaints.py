@@ -6,6 +6,7 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from enum import Enum
 from typing import Any, Literal, get_args, get_origin
 
@@ -14,6 +15,9 @@ from pydantic_core import ErrorDetails
 
 from fabricctl.inventory.positions import Step
 from fabricctl.inventory.problems import suggestion
+
+LONGEST_STEP = 64
+"""So many characters of a key are shown."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,7 @@ _TEXTS = {
     "too_long": "must have at most {max_length} entries",
     "string_too_long": "must have at most {max_length} characters",
     "string_pattern_mismatch": "has characters that no such name has",
+    "invalid_key": "a key must be text: put it in quotes",
 }
 
 
@@ -68,7 +73,10 @@ def complaints(model: type[BaseModel], error: ValidationError) -> list[Complaint
     for detail in error.errors(include_url=False):
         path = detail["loc"]
         is_key = path[-1:] == ("[key]",)  # a mapping's key is wrong, not the value under it
-        found.append(_complaint(model, path[:-1] if is_key else path, detail, is_key=is_key))
+        path = path[:-1] if is_key else path
+        if path and isinstance(detail["input"], date) and (is_key or detail["type"] == "invalid_key"):
+            path = (*path[:-1], str(detail["input"]))  # as it stands in the file, not as Python writes it
+        found.append(_complaint(model, path, detail, is_key=is_key))
     return found
 
 
@@ -76,6 +84,8 @@ def _complaint(
     model: type[BaseModel], path: tuple[Step, ...], detail: ErrorDetails, *, is_key: bool
 ) -> Complaint:
     kind = detail["type"]
+    if kind == "too_long" and isinstance(detail["input"], str):
+        kind = "string_too_long"  # pydantic counts entries where a text was looked at before its length
     if kind == "extra_forbidden":
         known = _keys(model, path[:-1])
         return Complaint(path, "unknown key", suggestion(path[-1], known))
@@ -140,5 +150,6 @@ def dotted(path: tuple[Step, ...]) -> str:
     """Write a path as people do: ``fabric_ports[0].link.switch``."""
     text = ""
     for step in path:
-        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+        short = step if isinstance(step, int) or len(step) <= LONGEST_STEP else f"{step[:LONGEST_STEP]}..."
+        text += f"[{short}]" if isinstance(step, int) else f".{short}" if text else str(short)
     return text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from fabricctl import resources
 from fabricctl.inventory.ansible import CONNECTION, Listing
 from fabricctl.inventory.complaints import Complaint, complaints, dotted
 from fabricctl.inventory.positions import Step
@@ -21,7 +23,7 @@ from fabricctl.inventory.schema import (
     ConnectionVars,
     HostVars,
 )
-from fabricctl.inventory.sources import Place, Sources
+from fabricctl.inventory.sources import Kind, Place, Sources, kind_of
 from fabricctl.model.fabric import NETWORK_CLI, REST, Endpoint, LinkLayer, Role
 from fabricctl.model.names import HOST_NAME
 from fabricctl.plugin import finder
@@ -44,6 +46,28 @@ _SSH_PORT = 22
 _REST_PORT = 8765
 """Where NVUE listens."""
 _DEVICE_KEYS = frozenset(HostVars.model_fields) - FABRIC_WIDE
+_SHELLS = ("ssh", "local")
+_BECOME = "ansible_become_"
+_OF_SSH = (("ssh",), "put ProxyJump and other options of ssh into ~/.ssh/config")
+_PASSWORD = (("ssh",), "leave it out and use a key: ansible_ssh_private_key_file, or one in the SSH agent")
+_SUDO = (_SHELLS, "sudo must ask for no password: leave it out")
+_UNUSED: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "ansible_ssh_args": _OF_SSH,
+    "ansible_ssh_common_args": _OF_SSH,
+    "ansible_ssh_extra_args": _OF_SSH,
+    "ansible_password": _PASSWORD,
+    "ansible_ssh_pass": _PASSWORD,
+    "ansible_ssh_password": _PASSWORD,
+    "ansible_become_method": (_SHELLS, "commands run through sudo -n"),
+    "ansible_become_user": (_SHELLS, "commands run as root"),
+    "ansible_become_pass": _SUDO,
+    "ansible_become_password": _SUDO,
+}
+"""By variable: the connections that would silently go without it, and what to do instead."""
+_AS_USED = {"ansible_become_method": ("sudo", "ansible.builtin.sudo"), "ansible_become_user": ("root",)}
+"""Values that say what is done anyway."""
+_KEY_FILES = ("ansible_ssh_private_key_file", "ansible_private_key_file")
+"""Where a private key is named; the first that is given counts."""
 _NAME_ADVICE = "use letters, digits, dots, dashes and underscores, no dash or dot first"
 
 
@@ -72,6 +96,7 @@ class HostReader:
     problems: Problems
     refused: set[str] = field(default_factory=set)
     _taken: dict[str, str] = field(default_factory=dict)
+    _plugins: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def hosts(self) -> tuple[Host, ...]:
         """Return the sound hosts of the fabric; a host without a device variable is no part of it."""
@@ -103,19 +128,19 @@ class HostReader:
             return None
         self._check_driver(name, given)
         self._check_scheduler(name, given)
-        return Host(name, given, self._endpoint(name, given, connection))
+        endpoint = self._endpoint(name, given, connection)
+        self._check_connection(name, variables, _CONNECTIONS.get(connection.connection), endpoint)
+        return Host(name, given, endpoint)
 
     def _check_name(self, name: str) -> None:
         """Refuse what is no host name, or cannot stand in Slurm's host lists beside the other names."""
-        where = self.sources.host(name).where
         if not HOST_NAME.fullmatch(name):
-            self.problems.add(where, f"{name!r} is no name for a device", _NAME_ADVICE)
+            self.problems.add(self._at(name), f"{name!r} is no name for a device", _NAME_ADVICE)
         first = self._taken.setdefault(name.lower(), name)
         if first != name:
             what = f"{name} and {first} differ only in capitals"
-            self.problems.add(
-                where, what, f"host names are the same in both; {first} is at {self._at(first)}"
-            )
+            advice = f"host names are the same in both; {first} is at {self._at(first)}"
+            self.problems.add(self._at(name), what, advice)
 
     def _at(self, name: str) -> str:
         return self.sources.host(name).where
@@ -145,9 +170,15 @@ class HostReader:
             next_step = ""
         self.problems.add(place.where, f"{place.owner}: {dotted(path)}: {complaint.what}", next_step)
 
+    def _named(self, kind: str) -> tuple[str, ...]:
+        """Return the names of all plug-ins of a kind, looked for once and not for each host."""
+        if kind not in self._plugins:
+            self._plugins[kind] = finder.names(kind)
+        return self._plugins[kind]
+
     def _check_driver(self, host: str, given: HostVars) -> None:
         kind = "NIC driver" if given.role is Role.NODE else "switch driver"
-        known = (*finder.names(kind), NO_DRIVER)
+        known = (*self._named(kind), NO_DRIVER)
         path = (f"{PREFIX}driver",)
         if given.driver is None:
             if given.link_layer is LinkLayer.ETHERNET:
@@ -159,7 +190,7 @@ class HostReader:
             )
 
     def _check_scheduler(self, host: str, given: HostVars) -> None:
-        known = (*finder.names("scheduler"), NO_SCHEDULER)
+        known = (*self._named("scheduler"), NO_SCHEDULER)
         if given.scheduler is not None and given.scheduler not in known:
             what = f"there is no scheduler called {given.scheduler}"
             self.note(host, (f"{PREFIX}scheduler",), what, suggestion(given.scheduler, known))
@@ -192,6 +223,37 @@ class HostReader:
             password_file=_expanded(given.password_file, self.sources.base),
             ca_file=_expanded(given.ca_file, self.sources.base),
         )
+
+    def _check_connection(
+        self, host: str, variables: Mapping[str, Any], kind: str | None, endpoint: Endpoint
+    ) -> None:
+        """Refuse connection variables that Ansible would heed and fabricctl does not, and missing files."""
+        unused = {key: advice for key, (kinds, advice) in _UNUSED.items() if kind in kinds}
+        if not endpoint.become:
+            unused = {key: advice for key, advice in unused.items() if not key.startswith(_BECOME)}
+        for key, advice in unused.items():
+            if variables.get(key) and variables[key] not in _AS_USED.get(key, ()):
+                self.note(host, (key,), "cannot be used", advice)
+        if kind in {"ssh", NETWORK_CLI} and not self._is_shipped:
+            self._check_files(host, variables, endpoint)
+
+    def _check_files(self, host: str, variables: Mapping[str, Any], endpoint: Endpoint) -> None:
+        """Refuse a key or host keys that are not on this machine: no login could use them."""
+        key = next((name for name in _KEY_FILES if variables.get(name)), _KEY_FILES[0])
+        hint = "it is on the machine that you administer from; leave it out to use the SSH agent"
+        keys_hint = "record the host keys in it with ssh-keyscan, and compare the fingerprints"
+        for variable, file, advice in (
+            (key, endpoint.key_file, hint),
+            (f"{PREFIX}known_hosts", endpoint.known_hosts, keys_hint),
+        ):
+            if file and kind_of(Path(file)) in {Kind.NONE, Kind.FOLDER}:
+                shown = "as it says" if self.place(host, (variable,)).secret else file
+                self.note(host, (variable,), f"there is no file {shown}", advice)
+
+    @functools.cached_property
+    def _is_shipped(self) -> bool:
+        """Whether it is an example that comes with fabricctl: the files that it names are another site's."""
+        return self.sources.base.resolve().is_relative_to(resources.folder("inventories").resolve())
 
 
 def _prefixed_suggestion(wrong: str) -> str:

@@ -12,9 +12,9 @@ from pydantic import ValidationError
 from fabricctl.errors import InventoryError
 from fabricctl.inventory.complaints import Complaint, complaints, dotted
 from fabricctl.inventory.policy_schema import LimitsFile, PolicyFile, latency_limits
-from fabricctl.inventory.positions import compose, entries, repeated_keys, spot
+from fabricctl.inventory.positions import compose, entries, repeated_keys, scalars, spot
 from fabricctl.inventory.problems import Problems, suggestion
-from fabricctl.inventory.sources import display
+from fabricctl.inventory.sources import Kind, display, kind_of
 from fabricctl.model.fabric import LinkLayer
 from fabricctl.model.policy import (
     EcnProfile,
@@ -34,6 +34,11 @@ ABOVE_PERCENTILE = 3
 
 LOOKS_LIKE_ONE = 2
 """A file with so many of a policy's keys is one, be it a good one or not."""
+
+FORCED_TOS = "traffic_class"
+"""What drivers call a parameter that goes before the type of service that queue pairs ask for."""
+UNSET = -1
+"""Its value that forces nothing."""
 
 LONGEST_SHOWN = 40
 """So many characters of a value that makes no sense are shown."""
@@ -61,6 +66,10 @@ def read_policy(path: Path) -> Policy:
     """
     shown = display(path)
     problems = Problems()
+    if kind_of(path) not in {Kind.FILE, Kind.NONE}:
+        # It is read more than once, and a pipe may never begin.
+        problems.add(shown, "is not a regular file", "write the policy to a file")
+        problems.raise_if_any()
     node = compose(path, shown)
     values = _values(path, shown, problems, node)
     if node is None or not isinstance(values, dict):
@@ -105,6 +114,10 @@ def _values(path: Path, shown: str, problems: Problems, node: yaml.Node | None) 
         problems.add(f"{shown}:{line}", f"cannot be used: {exc.problem}")
         problems.raise_if_any()
         raise
+    except RecursionError:
+        problems.add(f"{shown}:1", "cannot be used: it is nested too deeply")
+        problems.raise_if_any()
+        raise
     except ValueError:
         # What looks like a number or a date and is none, such as 2026-13-01 or a number of 5,000 digits.
         for bad in _senseless(node):
@@ -116,27 +129,24 @@ def _values(path: Path, shown: str, problems: Problems, node: yaml.Node | None) 
 
 def _senseless(node: yaml.Node | None) -> Iterator[yaml.ScalarNode]:
     """Walk the scalars below `node` that YAML takes for a value of a kind and cannot make one of."""
-    if isinstance(node, yaml.ScalarNode):
+    for scalar in scalars(node):
         try:
-            yaml.constructor.SafeConstructor().construct_object(node)
+            yaml.constructor.SafeConstructor().construct_object(scalar)
         except ValueError:
-            yield node
-    elif isinstance(node, yaml.SequenceNode):
-        for item in node.value:
-            yield from _senseless(item)
-    elif isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            yield from _senseless(key)
-            yield from _senseless(value)
+            yield scalar
 
 
 def _contradictions(given: PolicyFile) -> Iterator[Complaint]:
     """Walk what no single value shows."""
     yield from _layer(given)
+    clashes = list(_clashes(given))
+    yield from clashes
     yield from _classes(given)
-    yield from _weights(given)
+    if not clashes:
+        yield from _weights(given)
     yield from _congestion(given)
     yield from _parameters(given.nic_parameters)
+    yield from _forced_class(given)
     yield from _limits(given.limits)
 
 
@@ -152,6 +162,18 @@ def _layer(given: PolicyFile) -> Iterator[Complaint]:
     for key in ("nic_bytes", "switch_bytes"):
         if getattr(given.mtu, key) is not None:
             yield Complaint(("mtu", key), "has no meaning on InfiniBand", "leave it out")
+
+
+def _clashes(given: PolicyFile) -> Iterator[Complaint]:
+    """Walk what is wrong between lossless class, notifications and PFC: weights would only repeat it."""
+    if given.lossless is None:
+        return
+    if given.cnp and given.cnp.priority == given.lossless.priority:
+        what = f"{given.cnp.priority} is the priority of the lossless class already"
+        yield Complaint(("cnp", "priority"), what, "PFC would pause the notifications: choose another")
+    if given.pfc_priorities and given.lossless.priority not in given.pfc_priorities:
+        what = f"PFC does not include {given.lossless.priority}, the priority of the lossless class"
+        yield Complaint(("pfc_priorities",), what, "add it, or pfc_priorities: off")
 
 
 def _classes(given: PolicyFile) -> Iterator[Complaint]:
@@ -176,6 +198,8 @@ def _congestion(given: PolicyFile) -> Iterator[Complaint]:
         yield Complaint(("dcqcn",), "there is no lossless class to slow down", "add lossless, or dcqcn: off")
     if given.cnp is None:
         yield Complaint(("dcqcn",), "its notifications have no class", "add cnp, or dcqcn: off")
+    if not given.ecn:
+        yield Complaint(("dcqcn",), "nothing marks: without ecn no NIC has a reason to notify", "add ecn")
 
 
 def _parameters(given: Mapping[str, Mapping[str, int]]) -> Iterator[Complaint]:
@@ -194,6 +218,16 @@ def _parameters(given: Mapping[str, Mapping[str, int]]) -> Iterator[Complaint]:
             elif not known[key].lowest <= value <= known[key].highest:
                 span = f"{known[key].lowest} to {known[key].highest}"
                 yield Complaint(path, f"must be {span} ({known[key].meaning}), not {value}")
+
+
+def _forced_class(given: PolicyFile) -> Iterator[Complaint]:
+    """Refuse a NIC's override of what queue pairs ask for, if it is not what the lossless class asks for."""
+    wanted = _policy(given, Path()).roce_tos
+    for name, values in given.nic_parameters.items():
+        forced = values.get(FORCED_TOS, UNSET)
+        if given.lossless and forced not in {UNSET, wanted}:
+            what = f"forces type of service {forced} on all queue pairs, the lossless class's is {wanted}"
+            yield Complaint(("nic_parameters", name, FORCED_TOS), what, f"write {wanted}, or leave it out")
 
 
 def _weights(given: PolicyFile) -> Iterator[Complaint]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from fabricctl.inventory.quantities import duration_s, size_bytes
-from fabricctl.inventory.schema import Int, Strict, Text
+from fabricctl.inventory.schema import Int, Strict, Text, Title
 from fabricctl.model.fabric import LinkLayer
 from fabricctl.model.policy import DscpMap, LatencyLimit, Stance
 
@@ -242,7 +242,7 @@ def _switched_off(value: Any) -> Any:
 class PolicyFile(Strict):
     """A policy file."""
 
-    name: Text
+    name: Title
     link_layer: LinkLayer = LinkLayer.ETHERNET
     mtu: MtuFile
     lossless: Annotated[ClassFile | None, BeforeValidator(_off)] = None

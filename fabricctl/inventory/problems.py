@@ -48,7 +48,8 @@ class Problems:
     found: dict[tuple[str, str], InventoryError] = field(default_factory=dict)
 
     def add(self, where: str, what: str, next_step: str = "") -> None:
-        """Note a problem."""
+        """Note a problem; what cannot be printed is written as Python does."""
+        where, what, next_step = map(printable, (where, what, next_step))
         self.found.setdefault((where, what), InventoryError(what, where=where, next_step=next_step))
 
     def raise_if_any(self) -> None:
@@ -61,6 +62,13 @@ class Problems:
         """
         if self.found:
             raise InventoryFileError(sorted(self.found.values(), key=_place))
+
+
+def printable(text: str) -> str:
+    """Return a text that moves no cursor and begins no line, whoever wrote the names in it."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def _place(problem: InventoryError) -> tuple[str, int]:

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 
 import yaml
 
-from fabricctl.inventory.positions import Step, child, compose, entries, repeated_keys, spot
+from fabricctl.inventory.positions import (
+    Step,
+    child,
+    compose,
+    entries,
+    parse,
+    refuse_endless,
+    repeated_keys,
+    spot,
+)
 from fabricctl.inventory.problems import Problems, suggestion
 
 YAML = {".yml", ".yaml", ".json"}
@@ -32,6 +43,8 @@ _IGNORED = (
 )
 """What Ansible skips in an inventory folder."""
 _GROUP_KEYS = ("vars", "children", "hosts")
+_RANGES = "["
+"""In place of a host's name: the entries of ranges, which many hosts share."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +69,17 @@ class Place:
     secret: bool = False
 
 
+@dataclass(frozen=True)
+class _HostEntry:
+    """One place in a YAML file where a host, or a range of hosts, has an entry."""
+
+    order: int
+    name: str
+    shown: str
+    line: int
+    mapping: yaml.Node
+
+
 @dataclass
 class Sources:
     """The inventory's files, and the ``group_vars`` and ``host_vars`` beside it and in the working folder."""
@@ -65,11 +89,20 @@ class Sources:
     texts: dict[str, list[str]] = field(default_factory=dict)
     vaulted: bool = False
     _vars_cache: dict[Path, list[tuple[str, yaml.Node]]] = field(default_factory=dict)
+    _entries: dict[str, list[_HostEntry]] | None = None
 
     @property
     def base(self) -> Path:
         """The folder that relative paths in the inventory start from."""
         return self.path if self.path.is_dir() else self.path.parent
+
+    @property
+    def size_bytes(self) -> int:
+        """How much there is to read, programs and what they print left out."""
+        files = list(static_files(self.path))
+        for base in {Path.cwd(), self.base.resolve()}:
+            files += [file for folder in _NO_INVENTORY for file in (base / folder).rglob("*")]
+        return sum(file.stat().st_size for file in files if kind_of(file) is Kind.FILE)
 
     @classmethod
     def scan(cls, path: Path) -> Sources:
@@ -102,8 +135,10 @@ class Sources:
         if file.suffix in YAML:
             node = compose(file, shown)
         else:
-            self.texts[shown] = file.read_text(encoding="utf-8", errors="replace").splitlines()
-            node = _try_compose(file)
+            text = file.read_text(encoding="utf-8", errors="replace")
+            self.texts[shown] = text.splitlines()
+            node = _try_parse(text)
+            refuse_endless(node, text, shown)
         if isinstance(node, yaml.MappingNode) and child(node, "plugin") is None:
             self.texts.pop(shown, None)
             self.trees[shown] = node
@@ -134,10 +169,8 @@ class Sources:
 
     def host(self, host: str) -> Place:
         """Return where the entry of `host` stands."""
-        for shown, node in self.trees.items():
-            for name, line, _ in _hosts(node):
-                if _matches(name, host):
-                    return Place(f"{shown}:{line}", host, secret=self.vaulted)
+        if found := self._host_entries(host):
+            return Place(f"{found[0].shown}:{found[0].line}", host, secret=self.vaulted)
         for shown, lines in self.texts.items():
             for number, text in enumerate(lines, 1):
                 if text.split() and _matches(text.split()[0], host):
@@ -176,8 +209,10 @@ class Sources:
 
     def _candidates(self, host: str, groups: Sequence[str]) -> Iterator[tuple[str, str, yaml.Node]]:
         """Walk the mappings that may set a variable of `host`, in Ansible's order of precedence."""
-        for shown, mapping in (*self._vars_files("host_vars", host), *self._host_entries(host)):
+        for shown, mapping in self._vars_files("host_vars", host):
             yield host, shown, mapping
+        for entry in self._host_entries(host):
+            yield host, entry.shown, entry.mapping
         for group in groups:
             for shown, mapping in self._vars_files("group_vars", group):
                 yield group, shown, mapping
@@ -185,9 +220,19 @@ class Sources:
             for shown, mapping in self._group_entries(group):
                 yield group, shown, mapping
 
-    def _host_entries(self, host: str) -> Iterator[tuple[str, yaml.Node]]:
-        for shown, node in self.trees.items():
-            yield from ((shown, mapping) for name, _, mapping in _hosts(node) if _matches(name, host))
+    def _host_entries(self, host: str) -> list[_HostEntry]:
+        """Return the entries that may be those of `host`, in the order of the files.
+
+        They are sorted by name once: walking thousands of hosts anew for each of them takes minutes.
+        """
+        if self._entries is None:
+            self._entries = {}
+            found = ((shown, *entry) for shown, node in self.trees.items() for entry in _hosts(node))
+            for order, (shown, name, line, mapping) in enumerate(found):
+                entry = _HostEntry(order, name, shown, line, mapping)
+                self._entries.setdefault(_RANGES if _RANGES in name else name, []).append(entry)
+        ranges = [entry for entry in self._entries.get(_RANGES, ()) if _matches(entry.name, host)]
+        return sorted([*self._entries.get(host, ()), *ranges], key=lambda entry: entry.order)
 
     def _group_entries(self, group: str) -> Iterator[tuple[str, yaml.Node]]:
         for shown, node in self.trees.items():
@@ -221,6 +266,24 @@ def display(path: Path) -> str:
         return str(path)
 
 
+class Kind(Enum):
+    """What a path leads to."""
+
+    FILE = "file"
+    FOLDER = "folder"
+    OTHER = "a pipe, a socket or a device"
+    NONE = "nothing, or nothing that this user may see"
+
+
+def kind_of(path: Path) -> Kind:
+    """Return what `path` leads to, without opening it."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return Kind.NONE
+    return Kind.FILE if stat.S_ISREG(mode) else Kind.FOLDER if stat.S_ISDIR(mode) else Kind.OTHER
+
+
 def static_files(path: Path) -> Iterator[Path]:
     """Walk the files that Ansible reads of an inventory: the file itself, or those in the folder."""
     if not path.is_dir():
@@ -238,19 +301,19 @@ def _is_program(file: Path) -> bool:
     return start == b"#!" or (os.access(file, os.X_OK) and file.suffix not in YAML)
 
 
-def _try_compose(file: Path) -> yaml.Node | None:
+def _try_parse(text: str) -> yaml.Node | None:
     try:
-        return yaml.compose(file.read_text(encoding="utf-8", errors="replace"), Loader=yaml.SafeLoader)
+        return parse(text)
     except yaml.YAMLError:
         return None
 
 
 def _groups(node: yaml.Node) -> Iterator[tuple[str, yaml.Node]]:
-    for name, _, body in entries(node):
+    waiting = [(name, body) for name, _, body in entries(node)][::-1]
+    while waiting:
+        name, body = waiting.pop()
         yield name, body
-        children = child(body, "children")
-        if children is not None:
-            yield from _groups(children)
+        waiting += [(name, inner) for name, _, inner in entries(child(body, "children"))][::-1]
 
 
 def _hosts(node: yaml.Node) -> Iterator[tuple[str, int, yaml.Node]]:
@@ -274,6 +337,8 @@ def _matches(pattern: str, host: str) -> bool:
     """Say whether an inventory's host name or range (``node[1:4]``) may mean `host`."""
     if pattern == host:
         return True
+    if _RANGES not in pattern:
+        return False
     parts = re.split(r"\[[^\]]*\]", pattern)
     return len(parts) > 1 and re.fullmatch(r"[A-Za-z0-9]+".join(map(re.escape, parts)), host) is not None
 

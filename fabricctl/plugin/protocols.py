@@ -105,7 +105,7 @@ class Method(Protocol):
         Parameters
         ----------
         slot
-            Number of the push within the apply; a device that is not `whole` may see several.
+            Number of the push within the apply; a `whole` device sees the next when the last is confirmed.
         within_s
             Seconds after which the device reverts by itself.
         """

@@ -155,6 +155,8 @@ class Server:
                 sock, _ = self._listener.accept()
             except OSError:
                 return
+            # Every key is echoed by itself: without this, each waits for the other side's delayed answer.
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.serve(sock)
 
     def _connection(self, sock: socket.socket) -> None:
@@ -196,8 +198,9 @@ class Terminal:
         threading.Thread(target=self._read, daemon=True).start()
         self._print(self.device.banner)
         while True:
-            self._put(mode.prompt())
+            # Before the prompt: who has seen it is echoed by the command line alone.
             self.busy = False
+            self._put(mode.prompt())
             line = self._line()
             self.busy = True
             self._put("\r\n")

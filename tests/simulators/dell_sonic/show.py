@@ -41,6 +41,12 @@ def _status(state: dict[str, Any]) -> str:
     return "\n".join(rows) + "\n"
 
 
+def _fec(state: dict[str, Any]) -> str:
+    rows = ["Name      Type                     FEC Oper  FEC Admin  IfOperStatus", _LINE]
+    rows += [f"{name:<9} QSFP28 100GBASE-SR4  RS  RS  {link}" for name, link in state["links"].items()]
+    return "\n".join(rows) + "\n"
+
+
 def _neighbours(state: dict[str, Any]) -> str:
     bar = "-" * 59
     rows = [bar, "LLDP Neighbors", bar]
@@ -198,6 +204,7 @@ def _watermarks(kind: str, head: str) -> Callable[[dict[str, Any]], str]:
 _SHOWS: dict[str, Callable[[dict[str, Any]], str]] = {
     "show running-configuration": running,
     "show interface status": _status,
+    "show interface fec status": _fec,
     "show lldp neighbor": _neighbours,
     "show version": _version,
     "show reboot-cause": _reboot,

@@ -139,7 +139,7 @@ class Switch:
                 self._write()
 
     def _write(self) -> None:
-        self._file.write_text(json.dumps(self.state, indent=1))
+        self._file.write_text(json.dumps(self.state))
 
     # For tests
 
@@ -314,7 +314,7 @@ class Switch:
     def port_qos(self, name: str) -> Tree:
         """Return what the hardware of a port works with."""
         deaf = self.state["faults"].get("deaf_hardware")
-        config = self.state["startup" if deaf else "applied"]
+        config = self.state["revisions"]["1"]["config"] if deaf else self.state["applied"]
         attached = config.get("interface", {}).get(name, {}).get("qos", {})
 
         def profile(feature: str) -> tuple[str, Tree]:

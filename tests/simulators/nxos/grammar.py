@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 NAME = r"[A-Za-z][A-Za-z0-9_-]{0,39}"
+_RANGE = r"Ethernet\d+/\d+(?:/\d+)?(?:-\d+)?"
 _NUMBERS = r"\d+(?:[,-]\d+)*"
 _BYTES = r"\d+ (?:bytes|kbytes|mbytes)"
 
@@ -42,7 +43,7 @@ MODES: dict[str, tuple[Rule, ...]] = {
         Rule(rf"policy-map type queuing {NAME}", opens="pmap-que"),
         Rule(rf"policy-map type network-qos {NAME}", opens="pmap-nqos"),
         Rule(r"system qos", opens="sys-qos"),
-        Rule(r"interface Ethernet\d+/\d+(?:/\d+)?", opens="if"),
+        Rule(rf"interface {_RANGE}(?:,{_RANGE})*", opens="if"),
         Rule(r"interface port-channel\d+", opens="if"),
         Rule(r"interface mgmt0", opens="if"),
         Rule(r"priority-flow-control watch-dog-interval on", "watch-dog"),

@@ -132,11 +132,14 @@ class Session:
     switch: Switch
     privileged: bool = True
     modes: list[str] = field(default_factory=lambda: ["exec"])
-    places: list[Tree] = field(default_factory=list)
+    places: list[list[Tree]] = field(default_factory=list)
+    """By mode: what its lines go into; several for a range of ports."""
 
     def prompt(self) -> str:
         mode = self.modes[-1]
         shown = PROMPTS.get(mode, "(config)" if mode == "config" else f"(config-{mode})")
+        if mode == "if" and len(self.places[-1]) > 1:
+            shown = "(config-if-range)"
         return f"{self.switch.name}{shown}# "
 
     def answer(self, line: str) -> str:
@@ -162,7 +165,7 @@ class Session:
         switch, words = self.switch, line.split()
         if line in {"configure terminal", "configure", "conf t"}:
             self.modes.append("config")
-            self.places.append(switch.running)
+            self.places.append([switch.running])
             return "Enter configuration commands, one per line. End with CNTL/Z.\n"
         if line == "copy running-config startup-config":
             switch.save()
@@ -190,7 +193,7 @@ class Session:
             self.modes.pop()
             self.places.pop()
         else:
-            self.places[-1][line] = {}
+            self.places[-1][0][line] = {}
         return ""
 
     def _configure(self, line: str) -> str:
@@ -209,22 +212,50 @@ class Session:
         raise Refused(MARKER)
 
     def _add(self, line: str, rule: Rule) -> str:
-        place = self.places[-1]
-        self._check(line, place)
+        places = self.places[-1]
+        if rule.opens == "if":
+            self._open([places[0][each] for each in self._interfaces(line)], "if")
+            return ""
+        for place in places:
+            self._check(line, place)
         kept = self.switch.rounds(line)
         if rule.opens:
-            self.places.append(place.setdefault(self._spelled(kept, place), {}))
-            self.modes.append(rule.opens)
+            self._open([place.setdefault(self._spelled(kept, place), {}) for place in places], rule.opens)
             return ""
-        if rule.slot:
-            for other in [each for each in place if self._slot(each) == rule.slot]:
+        for place in places:
+            for other in [each for each in place if rule.slot and self._slot(each) == rule.slot]:
                 del place[other]
-        if kept != rule.default:
-            place[kept] = {}
+            if kept != rule.default:
+                place[kept] = {}
         return ""
 
+    def _open(self, places: list[Tree], mode: str) -> None:
+        self.places.append(places)
+        self.modes.append(mode)
+
+    def _interfaces(self, line: str) -> list[str]:
+        """Return the ports that ``interface Ethernet1/1-4,Ethernet1/9`` is about."""
+        found = []
+        for word in line.removeprefix("interface ").split(","):
+            stem, slash, numbers = word.rpartition("/")
+            first, _, last = numbers.partition("-")
+            known = (
+                [f"interface {word}"]
+                if not slash
+                else [f"interface {stem}/{number}" for number in range(int(first), int(last or first) + 1)]
+            )
+            if any(each not in self.switch.running for each in known):
+                raise Refused("ERROR: Invalid interface")
+            found += known
+        return found
+
     def _remove(self, line: str, rule: Rule) -> str:
-        place = self.places[-1]
+        for place in self.places[-1]:
+            self._remove_from(place, line, rule)
+        self.switch.executed.pop(line.rsplit(maxsplit=1)[-1], None)
+        return ""
+
+    def _remove_from(self, place: Tree, line: str, rule: Rule) -> None:
         kept = [each for each in place if each == line or (rule.slot and self._slot(each) == rule.slot)]
         if not kept or (line.startswith("service-policy") and line not in place):
             raise Refused("ERROR: the entry does not exist")
@@ -234,8 +265,6 @@ class Session:
         if line == "feature scheduler":
             for each in [each for each in place if each.startswith("scheduler ")]:
                 del place[each]
-        self.switch.executed.pop(line.rsplit(maxsplit=1)[-1], None)
-        return ""
 
     def _slot(self, line: str) -> str:
         return next((rule.slot for rule in MODES[self.modes[-1]] if rule.fits(line)), "")
@@ -247,8 +276,6 @@ class Session:
         running = self.switch.running
         if line.startswith("scheduler ") and "feature scheduler" not in running:
             raise Refused(MARKER)
-        if line.startswith("interface Ethernet") and line not in running:
-            raise Refused("ERROR: Invalid interface")
         if found := _POLICY.fullmatch(line):
             known = found[2].startswith("default-") or f"policy-map type {found[1]} {found[2]}" in running
             if not known:

@@ -75,6 +75,28 @@ def test_whom_a_port_disturbs(port: str, nodes: str) -> None:
     assert list(found) == expected
 
 
+def test_a_step_of_the_whole_switch_disturbs_all_behind_it_whatever_its_port() -> None:
+    wide = Step(PortId.parse("leaf1/p1"), "network_qos", Known(1), 2, Disruption.SYSTEM_WIDE)
+    own = Step(PortId.parse("leaf1/p2"), "mtu_bytes", Known(1), 2, Disruption.LINK_FLAP)
+    other = Step(PortId.parse("leaf2/p1"), "mtu_bytes", Known(1), 2, Disruption.LINK_FLAP)
+    plans = (DevicePlan("leaf1", "fake", (wide, own), {}), DevicePlan("leaf2", "fake", (other,), {}))
+    cut_off = replace(pod(), links=pod().links[:4])
+    assert disturbed(Plan(plans), cut_off) == {
+        PortId.parse("leaf1/p1"): ("n1", "n2", "n3", "n4"),  # its uplinks lead to where cannot be told
+        PortId.parse("leaf1/p2"): ("n1", "n2", "n3", "n4"),
+        PortId.parse("leaf2/p1"): ("n3",),
+    }
+    only_nodes = replace(
+        cut_off,
+        devices=tuple(
+            replace(d, ports=tuple(p for p in d.ports if not p.id.port.startswith("u")))
+            for d in pod().devices
+        ),
+    )
+    found = disturbed(Plan(plans), only_nodes)
+    assert found[PortId.parse("leaf1/p1")] == found[PortId.parse("leaf1/p2")] == ("n1", "n2")
+
+
 def test_steps_that_disturb_nobody_ask_nobody() -> None:
     assert disturbed(plan_of(quiet=("n1/e0", "leaf1/u1")), pod()) == {}
 

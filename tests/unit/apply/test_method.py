@@ -27,8 +27,8 @@ def yes(_plan: object) -> bool:
 def make(make_world: Make, fakes: Any, monkeypatch: pytest.MonkeyPatch) -> Make:
     """Return what makes a world whose switch has a method, and that method."""
 
-    def made(nodes: int = 2, *, whole: bool = True) -> tuple[Any, Any]:
-        world, method = make_world(nodes), fakes.FakeMethod(whole=whole)
+    def made(nodes: int = 2, *, whole: bool = True, shared: str = "") -> tuple[Any, Any]:
+        world, method = make_world(nodes), fakes.FakeMethod(whole=whole, shared=shared)
         world.by_itself.add("leaf1")
         monkeypatch.setattr(
             readback,
@@ -112,6 +112,25 @@ def test_a_failed_node_takes_only_its_port_back_where_that_can_be(
     assert ("revert", "eth1") in method.calls
     assert world.get("leaf1/eth1", "mtu_bytes") == "1500"
     assert world.get("leaf1/eth2", "mtu_bytes") == "4200"
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_later_batch_goes_back_to_what_an_earlier_one_has_set(
+    make: Make, fakes: Any, store: Store, *, whole: bool
+) -> None:
+    world, method = make(3, whole=whole, shared="pfc_priorities")
+    (world.root / "node2/refuse/mtu_bytes").touch()
+    result = run(world, fakes, store, Options(batch=1))
+    failed = {str(port): why for port, why in result.failed.items()}
+    assert set(failed) == {"node2/eth1", "leaf1/eth2"}
+    assert failed["leaf1/eth2"] == "its link's other end node2/eth1 failed (reverted, and read back so)"
+    assert [call for call in method.calls if call[0] == "push"] == [
+        ("push", "1", "eth1"),
+        ("push", "3", "eth2"),
+    ]
+    # The first batch's change of the whole switch stays, the second's own is gone.
+    assert (world.get("leaf1/eth1", "mtu_bytes"), world.get("leaf1/eth2", "mtu_bytes")) == ("4200", "1500")
+    assert world.get("leaf1/eth2", "pfc_priorities") == "(3,)"
 
 
 def test_rollback_saves_what_it_restores(make: Make, fakes: Any, store: Store) -> None:

@@ -79,8 +79,10 @@ echo "$*" >"$FAKE_ROOT/timers/$unit.timer"
 class FakeMethod:
     """Sets a switch in a way of its own: a copy of everything is kept until it is confirmed."""
 
-    def __init__(self, *, whole: bool) -> None:
+    def __init__(self, *, whole: bool, shared: str = "") -> None:
         self.whole = whole
+        self.shared = shared
+        """A setting that all ports of the device have in common."""
         self.calls: list[tuple[str, ...]] = []
 
     def push(self, apply_id: str, slot: int, goals: Sequence[PortGoal], within_s: int) -> str:
@@ -96,6 +98,8 @@ class FakeMethod:
                 lines.append(f'if [ -e "$FAKE_ROOT/refuse/{port}.{name}" ]; then rc=1; failed=1')
                 lines.append(f'echo "fabricctl: {port}: {name}: the switch refuses" >&2')
                 lines.append(f'else echo {value} >"$FAKE_ROOT/state/{port}/{name}"; fi')
+                if name == self.shared:
+                    lines.append(f'for f in "$FAKE_ROOT"/state/*/{name}; do echo {value} >"$f"; done')
             lines.append(f"echo {PORT_MARK} {port} $rc")
         return "\n".join([*lines, "exit $failed\n"])
 

@@ -44,10 +44,10 @@ def _walk(
 def quick_ansible(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answer ``ansible-inventory`` in this process."""
 
-    def run(program: str, arguments: tuple[str, ...], path: Path, end: float) -> str:
+    def run(program: str, arguments: tuple[str, ...], path: Path, end: ansible.Deadline) -> str:
         assert program == "ansible-inventory"
         assert arguments == ("-i", str(path), "--list")
-        assert end > 0
+        assert end.within_s >= ansible.DEADLINE_S
         return list_yaml(path)
 
     monkeypatch.setattr(ansible, "_run", run)

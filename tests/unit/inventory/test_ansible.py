@@ -267,3 +267,77 @@ def test_a_range_that_is_none_has_a_line(site: Path, kind: str) -> None:
     path.write_text("[n]\nn1\nn[1-4]\n" if kind == "ini" else "all:\n  hosts:\n    n[1-4]:\n")
     with pytest.raises(InventoryError, match=r":3: 'n\[1-4\]': Ansible's host range must be begin:end"):
         inventory.read(path)
+
+
+def test_a_larger_inventory_may_take_longer(
+    site: Path, monkeypatch: pytest.MonkeyPatch, yaml_lister: Callable[[Path], str]
+) -> None:
+    path = site / "inventory.yml"
+    path.write_text((HERE / "sound_inventory.yml").read_text())
+    for folder in ("group_vars", "host_vars/node1"):
+        (site / folder).mkdir(parents=True)
+        (site / folder / "all.yml").write_text("# " + "x" * 1_000_000)
+    given: list[float] = []
+
+    def run(program: str, arguments: tuple[str, ...], path: Path, end: ansible.Deadline) -> str:
+        assert (program, arguments[-1]) == ("ansible-inventory", "--list")
+        given.append(end.within_s)
+        return yaml_lister(path)
+
+    monkeypatch.setattr(ansible, "_run", run)
+    inventory.read(path)
+
+    assert given[0] == pytest.approx(ansible.DEADLINE_S + 2 * ansible.DEADLINE_S_PER_MB, abs=1)
+
+
+def test_an_ansible_of_another_python_is_run_as_it_is(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = site / "bin"
+    other.mkdir()
+    program = other / "ansible-inventory"
+    program.touch(mode=0o700)
+    program.write_text('#!/bin/sh\necho "{}"\n')
+    monkeypatch.setattr(sys, "executable", str(site / "python"))
+    monkeypatch.setenv("PATH", f"{other}:{os.environ['PATH']}")
+    (site / "inventory.yml").write_text("all: {}\n")
+
+    assert ansible.listing(site / "inventory.yml").hosts == {}
+
+
+@pytest.mark.parametrize("locale", ["C", "POSIX", "en_US.ISO-8859-1"])
+def test_any_locale_will_do(site: Path, monkeypatch: pytest.MonkeyPatch, locale: str) -> None:
+    monkeypatch.setenv("LC_ALL", locale)
+    path = site / "inventory.yml"
+    path.write_text((HERE / "sound_inventory.yml").read_text().replace("  vars:\n", "  vars:\n    x: ü\n", 1))
+
+    assert inventory.read(path)[0].has_device("node1")
+
+
+def test_a_vaulted_key_file_that_is_not_there_stays_secret(
+    site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "\n            ".join(_encrypted(site, "/hidden/key").strip().splitlines())
+    monkeypatch.setenv("ANSIBLE_VAULT_PASSWORD_FILE", str(site / "password"))
+    node = "        node2:\n"
+    text = (HERE / "sound_inventory.yml").read_text()
+    path = site / "inventory.yml"
+    path.write_text(text.replace(node, f"{node}          ansible_private_key_file: {secret}\n"))
+
+    with pytest.raises(
+        InventoryError, match="ansible_private_key_file: there is no file as it says"
+    ) as caught:
+        inventory.read(path)
+    assert "hidden" not in str(caught.value)
+
+
+def test_a_password_is_refused_and_not_kept(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "\n            ".join(_encrypted(site, "hidden").strip().splitlines())
+    monkeypatch.setenv("ANSIBLE_VAULT_PASSWORD_FILE", str(site / "password"))
+    text = (HERE / "sound_inventory.yml").read_text()
+    path = site / "inventory.yml"
+    path.write_text(
+        text.replace("        node2:\n", f"        node2:\n          ansible_password: {secret}\n")
+    )
+
+    with pytest.raises(InventoryError, match="node2: ansible_password: cannot be used"):
+        inventory.read(path)
+    assert ansible.listing(path).hosts["node2"]["ansible_password"] is True

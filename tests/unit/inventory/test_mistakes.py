@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,141 @@ def test_a_missing_inventory_is_named(tmp_path: Path) -> None:
 def test_a_device_is_no_inventory(name: str) -> None:
     with pytest.raises(inventory.InventoryFileError, match=f"^{name}: is neither a file nor a folder"):
         inventory.read(Path(name))
+
+
+@pytest.mark.parametrize("way", ["option", "variable"])
+@pytest.mark.parametrize("kind", ["pipe", "folder"])
+def test_a_pipe_or_a_folder_is_no_policy_and_nobody_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, kind: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("inventory.yml").write_text(INVENTORY)
+    if kind == "pipe":
+        os.mkfifo("policy.yml")
+    else:
+        Path("policy.yml").mkdir()
+    with pytest.raises(inventory.InventoryFileError, match=r"policy\.yml:? is not a regular file") as caught:
+        inventory.read(Path("inventory.yml"), policy=Path("policy.yml") if way == "option" else None)
+
+    assert len(caught.value.lines) == 1
+
+
+def test_a_pipe_in_a_folder_is_no_inventory(tmp_path: Path) -> None:
+    (tmp_path / "hosts.yml").write_text(INVENTORY)
+    os.mkfifo(tmp_path / "more")
+    (tmp_path / "gone.yml").symlink_to("nowhere")
+    with pytest.raises(inventory.InventoryFileError) as caught:
+        inventory.read(tmp_path)
+
+    advice = "is neither a file nor a folder; write the inventory to a file"
+    assert caught.value.lines == (f"{tmp_path}/gone.yml: {advice}", f"{tmp_path}/more: {advice}")
+
+
+@pytest.mark.parametrize("file", ["inventory.yml", "hosts", "group_vars/nodes.yml"])
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("a: &a [*a]", "1: an alias of this stands within itself: it has no end; write the value out"),
+        (
+            "all:\n  children: &c\n    x: {children: *c}",
+            "2: an alias of this stands within itself: it has no end; write the value out",
+        ),
+        (
+            "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 60)),
+            "23: its aliases stand for more than 10,000,000 values",
+        ),
+        ("a: &a {x: 1}\n" + "b: {<<: &b {<<: [*a, *b]}}", "2: an alias of this stands within itself"),
+    ],
+    ids=["itself", "a group in itself", "too much", "merged"],
+)
+def test_aliases_without_an_end_are_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, text: str, what: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("group_vars").mkdir()
+    Path("inventory.yml").write_text(INVENTORY)
+    Path("policy.yml").write_text(POLICY)
+    Path(file).write_text(text)
+    with pytest.raises(inventory.InventoryFileError) as caught:
+        inventory.read(Path("hosts" if file == "hosts" else "inventory.yml"))
+
+    assert len(caught.value.lines) == 1
+    assert caught.value.lines[0].startswith(f"{file}:{what}")
+
+
+def test_a_policy_with_shared_aliases_is_read_and_walked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shared = "any: &x {p50_us: 10}"
+    text = POLICY.replace("any: {p50_us: 10, p99_us: 30}", f"{{{shared}, same_leaf: *x}}")
+    Path("policy.yml").write_text(text.replace("    read_latency:\n      {", "    read_latency: {"))
+    assert len(read_policy(Path("policy.yml")).limits.latency) == 2
+
+    layers = "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 20))
+    Path("policy.yml").write_text(f"a0: &a0 {{k: 2026-13-01, k: 2}}\n{layers}")
+    with pytest.raises(inventory.InventoryFileError) as caught:
+        read_policy(Path("policy.yml"))
+    assert caught.value.lines == ("policy.yml:1: cannot be used: 2026-13-01; put it in quotes",)
+
+
+@pytest.mark.parametrize("text", ["[" * 5000, "- " * 5000, "{<<: " * 900 + "{}" + "}" * 900])
+def test_what_is_nested_too_deeply_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("policy.yml").write_text(text)
+    with pytest.raises(inventory.InventoryFileError) as caught:
+        read_policy(Path("policy.yml"))
+
+    assert len(caught.value.lines) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"name: a\x07b\n", "1: not valid YAML: unacceptable character #x0007"),
+        (b"name: \xff\n", "1: not valid YAML: 'utf-8' codec can't decode byte 0xff"),
+        (b"? [a, b]\n: 1\n", "1: cannot be used: found unhashable key"),
+        (b"!x 3: 1\nmtu: 1\n", "1: cannot be used: could not determine a constructor for the tag '!x'"),
+        (None, " cannot be read: No such file or directory"),
+    ],
+)
+def test_a_policy_that_is_no_text_or_no_mapping_of_texts_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None, what: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if content is not None:
+        Path("policy.yml").write_bytes(content)
+    with pytest.raises(inventory.InventoryFileError) as caught:
+        read_policy(Path("policy.yml"))
+
+    assert len(caught.value.lines) == 1
+    assert caught.value.lines[0].startswith(f"policy.yml:{what}")
+
+
+def test_what_others_wrote_moves_no_cursor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = INVENTORY.replace("        node2:\n", '        node2:\n          "fabric_\\e[2J\\n\\u202ex": 1\n')
+    lines = _lines(tmp_path, monkeypatch, odd, POLICY)
+
+    assert lines[0].startswith(r"inventory.yml:13: node2: fabric_\x1b[2J\n\u202ex: unknown key; known: ")
+    assert all(line.isprintable() for line in lines)
+
+
+def test_a_key_of_thousands_of_characters_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = _lines(tmp_path, monkeypatch, INVENTORY, f"{'k' * 900}: 1\n{POLICY}")
+
+    assert lines[0].startswith(f"policy.yml:1: {'k' * 64}...: unknown key; known: ")
+
+
+def test_a_name_that_no_file_can_have_is_a_file_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = _lines(tmp_path, monkeypatch, INVENTORY.replace("policy.yml", "x" * 300), POLICY)
+
+    assert lines == [
+        f"inventory.yml:3: all: fabric_policy: there is no file {'x' * 300}; it is relative to the inventory"
+    ]
 
 
 def test_a_port_of_the_other_link_layer_than_the_policy_is_refused(

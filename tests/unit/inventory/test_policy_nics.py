@@ -23,7 +23,7 @@ def _without(text: str, word: str) -> str:
         (SOUND + "dcqcn: off\n", False),
         (_without(SOUND, "cnp:"), None),
         (_without(_without(SOUND, "default:"), "ecn:"), None),
-        (_without(_without(SOUND, "default:"), "ecn:") + "dcqcn: on\n", True),
+        (SOUND + "dcqcn: on\n", True),
     ],
     ids=["follows from ecn and cnp", "off", "no cnp", "no ecn", "said"],
 )
@@ -62,3 +62,19 @@ def test_s30_an_rdma_mtu_that_does_not_fit_the_ports_is_refused(tmp_path: Path, 
             InventoryFileError, match=f"rdma_bytes {rdma} needs nic_bytes {rdma + 96} or more"
         ):
             read_policy(path)
+
+
+def test_dcqcn_where_nothing_marks_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yml"
+    path.write_text(_without(_without(SOUND, "default:"), "ecn:") + "dcqcn: on\n")
+    with pytest.raises(InventoryFileError, match="dcqcn: nothing marks: without ecn no NIC has a reason"):
+        read_policy(path)
+
+
+@pytest.mark.parametrize("tos", [-1, 106])
+def test_a_forced_type_of_service_may_be_unset_or_that_of_the_lossless_class(
+    tmp_path: Path, tos: int
+) -> None:
+    path = tmp_path / "policy.yml"
+    path.write_text(SOUND + f"nic_parameters: {{mlx5: {{traffic_class: {tos}}}}}\n")
+    assert read_policy(path).nic_parameters["mlx5"]["traffic_class"] == tos

@@ -43,6 +43,18 @@ def test_check_passes_for_every_shipped_inventory(path: Path) -> None:
     assert result.exit_code == 0
 
 
+def test_an_example_s_keys_need_not_be_here_but_those_of_a_copy_do(tmp_path: Path) -> None:
+    copy = tmp_path / "inventory.yml"
+    text = (SHIPPED / "lab.yml").read_text().replace("~/.local/state", "/none")
+    copy.write_text(text.replace("policies/lab.yml", str(SHIPPED / "policies" / "lab.yml")))
+
+    with pytest.raises(inventory.InventoryFileError) as caught:
+        inventory.read(copy)
+
+    missing = {line.partition("there is no file ")[2].partition(";")[0] for line in caught.value.lines}
+    assert missing == {"/none/fabricctl/lab/dev/id_ed25519", str(tmp_path / "known_hosts")}
+
+
 @pytest.mark.parametrize("path", POLICIES, ids=lambda path: path.stem)
 def test_every_shipped_policy_reads(path: Path) -> None:
     policy = read_policy(path)

@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 import urllib.parse
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fabricctl.drivers.switch.cumulus import tree as nvue
@@ -68,15 +69,23 @@ class Cli:
         One patch must not both set and unset, and the order within a patch is not promised.
         """
         before = self.revisions()
-        for verb, part in (("unset", removed), ("set", added)):
-            if part:
-                self._patch([{verb: part}])
+        try:
+            for verb, part in (("unset", removed), ("set", added)):
+                if part:
+                    self._patch([{verb: part}])
+        except Failed:
+            self.unstage(self._new(before))
+            raise
+        return self._new(before)
+
+    def _new(self, before: dict[str, str] | None) -> str:
+        """Return the revision that was not there before; empty if that is not one."""
         after = self.revisions()
         new = [] if before is None or after is None else [rev for rev in after if rev not in before]
         return new[0] if len(new) == 1 else ""
 
     def unstage(self, revision: str) -> None:
-        """Drop what is staged."""
+        """Drop what is staged; never fails over what cannot be deleted."""
         self._run("config", "detach")
         if revision:
             with suppress(Failed):  # releases that cannot delete a revision keep it, detached
@@ -87,6 +96,11 @@ class Cli:
         del revision, note  # what is staged is what is applied
         minutes, seconds = divmod(within_s, _MINUTE_S)
         self._run("config", "apply", "--confirm", f"{minutes}m" if not seconds else f"{within_s}s", "-y")
+
+    def why(self, revision: str) -> str:
+        """Return nothing: what ``nv`` does not apply, it says why at once."""
+        del revision
+        return ""
 
     def answer(self, revision: str, *, keep: bool) -> None:
         """Confirm the apply that waits, or have it taken back."""
@@ -105,7 +119,7 @@ class Cli:
                 json.dump(sections, file)
             self._run("config", "patch", path)
         finally:
-            os.unlink(path)  # noqa: PTH108  pathlib's own needs no less
+            Path(path).unlink()
 
     def _json(self, *words: str) -> Any:
         said = self._run(*words, "-o", "json")
@@ -168,19 +182,32 @@ class Rest:
         if not isinstance(made, dict) or len(made) != 1:
             raise Failed("POST /revision: it names no revision")
         revision = str(next(iter(made)))
-        for part in (removed, added):
-            if part:
-                self._call("PATCH", f"/?rev={_quoted(revision)}", part)
+        try:
+            for part in (removed, added):
+                if part:
+                    self._call("PATCH", f"/?rev={_quoted(revision)}", part)
+        except Failed:
+            self.unstage(revision)
+            raise
         return revision
 
     def unstage(self, revision: str) -> None:
         """Drop the revision."""
         if revision:
-            self._call("DELETE", f"/revision/{_quoted(revision)}")
+            with suppress(Failed):  # as above
+                self._call("DELETE", f"/revision/{_quoted(revision)}")
 
     def apply(self, revision: str, within_s: int, note: str) -> None:
         """Apply the revision; NVUE takes it back after `within_s` seconds unless it is confirmed."""
         self._state(revision, {"state": "apply", "message": note, "state-controls": {"confirm": within_s}})
+
+    def why(self, revision: str) -> str:
+        """Return what NVUE has against a revision that it does not apply; empty if it does not say."""
+        with suppress(Failed):
+            issues = nvue.at(self._call("GET", f"/revision/{_quoted(revision)}"), "transition", "issue")
+            said = [nvue.at(issue, "message") for issue in dict(issues).values()]
+            return _line("; ".join(str(text) for text in said if text))
+        return ""
 
     def answer(self, revision: str, *, keep: bool) -> None:
         """Confirm the apply that waits, or have it taken back."""

@@ -106,12 +106,17 @@ class _Change:
         before = nvue.known(self.tree, port)
         if wanted.get("mtu_bytes", before.get("mtu_bytes")) != before.get("mtu_bytes"):
             self.set(wanted["mtu_bytes"], "interface", port, "link", "mtu")
-        for feature in PROFILED:
-            names = nvue.NAMES[feature]
-            if any(name in wanted and wanted[name] != before.get(name) for name in names):
-                self._attach(port, feature, {**before, **wanted})
+        changed = [
+            feature
+            for feature in PROFILED
+            if any(name in wanted and wanted[name] != before.get(name) for name in nvue.NAMES[feature])
+        ]
+        for feature in changed:
+            self._attach(port, feature, _meant(feature, before, wanted))
         on = wanted.get("pfc_watchdog")
-        if on is not None and on != before.get("pfc_watchdog"):
+        if on is None and {"pfc", "link-pause"} & set(changed) and not self._pauses(port):
+            on = ()  # NVUE refuses a watchdog that has nothing to watch
+        if on is not None and bool(on) != nvue.is_watched(self.tree, port):
             self.set(_ON[bool(on)], "interface", port, "qos", "pfc-watchdog", "state")
 
     def _attach(self, port: str, feature: str, want: Values) -> None:
@@ -131,18 +136,17 @@ class _Change:
 
     def _existing(self, port: str, feature: str, content: Tree) -> str | None:
         """Return a profile that does the same: a rollback leads back to it, with all that is not modelled."""
-        goal = _compared(feature, content)
         given = nvue.at(self.tree, "qos", feature)
         others = sorted(given, key=lambda name: (name.startswith(nvue.OWN), name))
         current = nvue.attached(self.tree, port, feature) or nvue.DEFAULT
         names = (current, nvue.DEFAULT, *others)
-        return next((name for name in names if self._does(name, feature, goal)), None)
+        return next((name for name in names if self._does(name, feature, content)), None)
 
-    def _does(self, name: str, feature: str, goal: Any) -> bool:
+    def _does(self, name: str, feature: str, goal: Tree) -> bool:
         try:
-            if name == nvue.DEFAULT:
-                return bool(_compared(feature, nvue.default(self.tree, feature)) == goal)
-            return bool(_compared(feature, dict(self.tree["qos"][feature][name])) == goal)
+            is_default = name == nvue.DEFAULT
+            has = nvue.default(self.tree, feature) if is_default else dict(self.tree["qos"][feature][name])
+            return bool(_compared(feature, has, goal) == _compared(feature, goal, goal))
         except (nvue.Odd, LookupError, TypeError, ValueError, AttributeError):
             return False
 
@@ -240,6 +244,19 @@ def _agreed(goals: Mapping[str, Values], name: str) -> Any:
     return next(iter(values.values()), None)
 
 
+def _meant(feature: str, before: Values, wanted: Values) -> Values:
+    """Return what a profile is to hold: what is asked for, and the rest as the port has it.
+
+    Without PFC its ways and the cable do nothing. They are not kept then: they may be what somebody has
+    broken PFC with, and no profile that does the same is to be passed over because of them.
+    """
+    found = {**before, **wanted}
+    if feature == "pfc" and not found.get("pfc_priorities"):
+        idle = {"cumulus.pfc_rx", "cumulus.pfc_tx", "cable_length_m"} - set(wanted)
+        return {name: value for name, value in found.items() if name not in idle}
+    return found
+
+
 def _mapping(want: Values) -> Tree:
     trust = {word: said for said, word in nvue.TRUST.items()}[want.get("trust", "dscp")]
     dscp = want.get("dscp_priority", tuple(key >> 3 for key in nvue.DSCPS))
@@ -272,8 +289,9 @@ def _pfc(want: Values) -> Tree:
         "switch-priority": {str(priority): {} for priority in on},
         "rx": _ON[ways["rx"]],
         "tx": _ON[ways["tx"]],
-        "cable-length": want.get("cable_length_m", 10),
     }
+    if on or "cable_length_m" in want:
+        content["cable-length"] = want.get("cable_length_m", 10)
     sizes = want.get("cumulus.pfc_buffer_bytes", (0, 0, 0))
     labels = ("port-buffer", "xoff-threshold", "xon-threshold")
     content.update({label: size for label, size in zip(labels, sizes) if size})
@@ -317,8 +335,8 @@ _CONTENTS: Mapping[str, Callable[[Values], Tree]] = {
 }
 
 
-def _compared(feature: str, content: Tree) -> Any:
-    """Return what counts when two profiles of a feature are compared."""
+def _compared(feature: str, content: Tree, goal: Tree) -> Any:
+    """Return what of a profile's content counts when it is compared with what is wanted."""
     if feature == "mapping":
         return nvue.read_mapping(content)
     if feature == "egress-scheduler":
@@ -327,8 +345,11 @@ def _compared(feature: str, content: Tree) -> Any:
         return nvue.read_pause(content)
     if feature == "pfc":
         found = nvue.read_pfc(content)
-        # Without PFC nothing hangs on the cable.
-        return found if found["pfc_priorities"] else (found["cumulus.pfc_rx"], found["cumulus.pfc_tx"])
+        if found["pfc_priorities"]:
+            return found
+        # Without PFC nothing hangs on the cable; buffers do on the priorities that are named.
+        cable = found["cable_length_m"] if "cable-length" in goal else None
+        return found["cumulus.pfc_rx"], found["cumulus.pfc_tx"], nvue.paused_priorities(content), cable
     marks = nvue.read_marking(content, ())
     return {name: str(value) for name, value in marks.items()}
 

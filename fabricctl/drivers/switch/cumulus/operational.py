@@ -31,31 +31,24 @@ def size_bytes(shown: Any) -> int:
     return round(float(match[1]) * _UNITS[match[2].lower()])
 
 
+NO_PAUSE_POINT = (0,) * 8
+"""Lossless traffic has a share of whatever is free of its pool before it comes to the reserved buffer."""
+
+
 def headroom(tree: Any) -> tuple[int, ...]:
     """Return what the switch reserves behind the pause point of every PFC priority.
 
     NVUE shows the whole reserved buffer of a priority, and the fill at which it sends pauses: the rest of it
     takes what is still on the way.
     """
-    return _of_priorities(
-        tree, lambda node: size_bytes(node["port-buffer"]) - size_bytes(node["xoff-threshold"])
-    )
-
-
-def pause_point(tree: Any) -> tuple[int, ...]:
-    """Return the fill of the reserved buffer at which each PFC priority pauses."""
-    return _of_priorities(tree, lambda node: size_bytes(node["xoff-threshold"]))
-
-
-def _of_priorities(tree: Any, value: Callable[[Any], int]) -> tuple[int, ...]:
     node = tree["pfc"]
     paused = nvue.paused_priorities(nvue.expanded(node))
     if not paused:
         return (0,) * 8
     if "port-buffer" not in node or "xoff-threshold" not in node:
         raise Unread("the switch does not show its PFC buffer")
-    found = value(node)
-    return tuple(found if priority in paused else 0 for priority in range(8))
+    left = size_bytes(node["port-buffer"]) - size_bytes(node["xoff-threshold"])
+    return tuple(left if priority in paused else 0 for priority in range(8))
 
 
 def contradictions(tree: Any, applied: Mapping[str, Entry]) -> tuple[str, ...]:

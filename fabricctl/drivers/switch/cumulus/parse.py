@@ -294,7 +294,7 @@ def _qos_facts(name: str, switch: _Switch, found: Mapping[str, Entry]) -> dict[s
         facts.DRIVER: entry(lambda: str(parsed(switch.answers, _PLATFORM)["asic-model"])),
         facts.PLANE: entry(lambda: f"NVUE of Cumulus Linux {_known_version(switch)}, {_buffers(switch)}"),
         facts.HEADROOM: entry(lambda: operational.headroom(tree())),
-        facts.PAUSE_POINT: entry(lambda: operational.pause_point(tree())),
+        facts.PAUSE_POINT: Known(operational.NO_PAUSE_POINT),
         facts.PENDING: entry(lambda: operational.contradictions(tree(), found)),
     }
 

@@ -14,6 +14,7 @@ import shutil
 import sys
 import time
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fabricctl.drivers.switch.cumulus import channels, goal
@@ -62,8 +63,7 @@ class Stop(Exception):  # noqa: N818  the end of the program, with its exit stat
 
 def main(path: str) -> int:
     """Do what the order in the file says; return the exit status."""
-    with open(path) as file:  # noqa: PTH123  as short as pathlib's
-        order: Order = json.load(file)
+    order: Order = json.loads(Path(path).read_text(encoding="utf-8"))
     try:
         with _lock():
             {"push": _push, "revert": _revert, "confirm": _confirm}[order["do"]](_channel(), order)
@@ -85,20 +85,19 @@ def _channel() -> Channel:
     if not said:
         return channels.Cli()
     way = json.loads(said)
-    with open(way["password_file"]) as file:  # noqa: PTH123  as short as pathlib's
-        password = file.readline().rstrip("\n")
+    password = (Path(way["password_file"]).read_text(encoding="utf-8").splitlines() or [""])[0]
     return channels.Rest(way["host"], way["port"], way["user"], password, way["ca_file"])
 
 
-def _home() -> str:
-    return os.environ.get(STATE) or _FOLDER
+def _home() -> Path:
+    return Path(os.environ.get(STATE) or _FOLDER)
 
 
 @contextmanager
 def _lock() -> Iterator[None]:
     os.umask(0o077)
-    os.makedirs(_home(), exist_ok=True)  # noqa: PTH103  as short as pathlib's
-    with open(os.path.join(_home(), "lock"), "w") as file:  # noqa: PTH118, PTH123  as above
+    _home().mkdir(parents=True, exist_ok=True)
+    with (_home() / "lock").open("w") as file:
         until = time.monotonic() + _LOCK_S
         while True:
             try:
@@ -153,13 +152,8 @@ def goal_is_gone(nvue: Channel, record: Order) -> bool:
 
 
 def _staged(nvue: Channel, removed: Tree, added: Tree) -> str:
-    revision = ""
-    try:
-        revision = nvue.stage(removed, added)
-        stray = goal.beyond(nvue.staged(), removed, added)
-    except channels.Failed:
-        nvue.unstage(revision)
-        raise
+    revision = nvue.stage(removed, added)
+    stray = goal.beyond(nvue.staged(), removed, added)
     if stray:
         nvue.unstage(revision)
         raise channels.Failed(f"NVUE would change {stray} too; nothing was changed")
@@ -190,7 +184,9 @@ def _settled(nvue: Channel, revision: str) -> str:
     while True:
         state = _state(nvue, revision)
         if state in _FAILED:
-            raise channels.Failed(f"NVUE did not apply it: revision {revision} is {state}")
+            said = nvue.why(revision)
+            why = f": {said}" if said else ""
+            raise channels.Failed(f"NVUE did not apply it: revision {revision} is {state}{why}")
         if not state or state == _WAITS or state in _APPLIED:
             return state
         if time.monotonic() > until:
@@ -276,21 +272,15 @@ def _revert(nvue: Channel, order: Order) -> None:
 
 def _records() -> list[tuple[str, Order | None]]:
     """Return by push what waits to be confirmed; None where a push had nothing to change."""
-    found = []
-    for name in sorted(os.listdir(_home())):  # noqa: PTH208  as short as pathlib's
-        path = os.path.join(_home(), name, _RECORD)  # noqa: PTH118  as above
-        if os.path.isfile(path):  # noqa: PTH113  as above
-            with open(path) as file:  # noqa: PTH123  as above
-                found.append((name, json.load(file)))
-    return found
+    paths = sorted(_home().glob(f"*/{_RECORD}"))
+    return [(path.parent.name, json.loads(path.read_text(encoding="utf-8"))) for path in paths]
 
 
 def _record(name: str, content: Order | None) -> None:
-    folder = os.path.join(_home(), name)  # noqa: PTH118  as above
-    os.makedirs(folder, exist_ok=True)  # noqa: PTH103  as above
-    with open(os.path.join(folder, _RECORD), "w") as file:  # noqa: PTH118, PTH123  as above
-        json.dump(content, file)
+    folder = _home() / name
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / _RECORD).write_text(json.dumps(content), encoding="utf-8")
 
 
 def _forget(name: str) -> None:
-    shutil.rmtree(os.path.join(_home(), name), ignore_errors=True)  # noqa: PTH118  as above
+    shutil.rmtree(_home() / name, ignore_errors=True)

@@ -348,9 +348,14 @@ def _read_pool(tree: Tree, port: str) -> Values:
     return {"lossless_buffers": tuple(p for p in named if not chosen or p in chosen)}
 
 
-def _read_watchdog(tree: Tree, port: str) -> Values:
+def is_watched(tree: Tree, port: str) -> bool:
+    """Say whether the port's watchdog is on, whatever it has to watch."""
     node = at(tree, "interface", port, "qos").get("pfc-watchdog")
-    on = isinstance(node, dict) and is_on(node)
+    return isinstance(node, dict) and is_on(node)
+
+
+def _read_watchdog(tree: Tree, port: str) -> Values:
+    on = is_watched(tree, port)
     timing = at(tree, "qos", "pfc-watchdog")
     poll = number(timing.get("polling-interval", 100), 1, 60_000)
     rounds = number(timing.get("robustness", 3), 1, 100_000)

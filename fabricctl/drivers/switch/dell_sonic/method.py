@@ -13,7 +13,7 @@ None of this was run on hardware; it is from documents and other people's progra
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from fabricctl.drivers import lines
 from fabricctl.drivers.switch.dell_sonic import push, script, terms
@@ -36,32 +36,11 @@ class DellSonicMethod:
         """Return what arms the timer and then sets the ports."""
         name = script.slot_name(_checked(apply_id), slot)
         terms.check_names([goal.port for goal in goals])
-        change = push.change(goals)
-        able = [goal for goal in goals if goal.port.id.port not in change.refused]
-        if len(able) < len(goals):
-            refused, change = change.refused, push.change(able)
-            why = "\nfabricctl: ".join(f"{port}: {text}" for port, text in refused.items())
-            last = [f"! fabricctl push {name}", lines.require(_NEVER, why)]
-        else:
-            refused, last = {}, []
-        first = (
-            f"! fabricctl push {name} within {int(within_s)} s: {', '.join(g.port.id.port for g in goals)}"
-        )
-        if not able:
-            return lines.text([first, *last])
-        arm = script.arm(name, change.undo, change.common_undo, within_s, tuple(refused))
-        return lines.text(
-            [
-                first,
-                *_in_shell(arm, f"; {_NOTHING_DONE}"),
-                "sonic-cli",
-                "terminal length 0",
-                "configure terminal",
-                *change.lines,
-                "end",
-                *last,
-            ]
-        )
+        first = f"! fabricctl push {name} within {int(within_s)} s"
+        refused = push.change(goals).refused
+        able = [goal for goal in goals if goal.port.id.port not in refused]
+        told = _told(name, able, within_s, tuple(refused)) if able else []
+        return lines.text([first, *told, *_end(first, refused)])
 
     def revert(self, apply_id: str, ports: Sequence[str]) -> str:
         """Return what takes back an apply, or only some ports of it."""
@@ -74,6 +53,25 @@ class DellSonicMethod:
         if slots:
             found += [*_in_shell(script.confirm(apply_id, slots), ""), "sonic-cli", "terminal length 0"]
         return lines.text([*found, "write memory"])
+
+
+def _told(name: str, goals: Sequence[PortGoal], within_s: int, refused: Sequence[str]) -> list[str]:
+    change = push.change(goals)
+    arm = script.arm(name, change.undo, change.common_undo, within_s, refused)
+    return [
+        *_in_shell(arm, f"; {_NOTHING_DONE}"),
+        "sonic-cli",
+        "terminal length 0",
+        "configure terminal",
+        *change.lines,
+        "end",
+    ]
+
+
+def _end(comment: str, refused: Mapping[str, str]) -> list[str]:
+    """Return what fails a push in the end for the ports of which nothing was told to the switch."""
+    why = "\nfabricctl: ".join(f"{port}: {text}" for port, text in refused.items())
+    return [comment, lines.require(_NEVER, why)] if refused else []
 
 
 def _in_shell(body: str, then: str) -> list[str]:

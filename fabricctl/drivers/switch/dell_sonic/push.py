@@ -110,7 +110,10 @@ class _Port:
         lines = self.goal.before.get(terms.LINES)
         if not isinstance(lines, tuple):
             raise Refusal("configuration", "it could not be read, so that nothing could restore it")
-        self.old = slots.read(str(line) for line in lines)
+        try:
+            self.old = slots.read(str(line) for line in lines)
+        except Unread as exc:
+            raise Refusal("configuration", str(exc)) from exc
         mtu = self.goal.before.get(settings.MTU)
         if slots.MTU not in self.old and isinstance(mtu, int):
             self.old[slots.MTU] = f"{slots.MTU} {mtu}"

@@ -43,7 +43,10 @@ undo() {
   file=$1; set -- -c 'configure terminal'
   while IFS= read -r line; do set -- "$@" -c "$line"; done <"$file"
   said=$(cli "$@") || return 1
-  case $said in *%*rror*|*"yntax error"*|*"nvalid input"*) echo "$said"; return 1;; esac
+  case $said in *%*rror*|*"yntax error"*|*"nvalid input"*)
+    # Not to the terminal, where ansible would take it for the end of the session.
+    echo "$said" | logger -t fabricctl 2>/dev/null; return 1;;
+  esac
 }
 """
 _CLEAN = f"""\

@@ -17,6 +17,7 @@ from fabricctl.model.reading import Entry, Known
 from fabricctl.plugin.protocols import Answers
 
 STATUS = "show interface status"
+FEC = "show interface fec status"
 NEIGHBOURS = "show lldp neighbor"
 VERSION = "show version"
 REBOOT = "show reboot-cause"
@@ -40,6 +41,7 @@ def lines(ports: Sequence[Port]) -> tuple[str, ...]:
     every = f"{terms.family(ports[0].id.port) if ports else 'Eth'} all"
     return (
         STATUS,
+        FEC,
         NEIGHBOURS,
         VERSION,
         REBOOT,
@@ -75,6 +77,7 @@ def read_facts(name: str, answers: Answers) -> dict[str, Entry]:
     return {
         facts.LINK_STATE: entry(lambda: _status(name, answers)["state"]),
         facts.SPEED: entry(lambda: _speed(name, answers)),
+        facts.FEC: entry(lambda: _fec(name, answers)),
         facts.PARTNER: entry(lambda: _partner(name, answers)),
         facts.FIRMWARE: entry(lambda: version(answers, "Software Version")),
         facts.DRIVER: entry(lambda: f"{version(answers, 'HwSKU')} ({version(answers, 'ASIC')})"),
@@ -163,6 +166,14 @@ def _endings(line: str) -> Iterator[str]:
 def _speed(name: str, answers: Answers) -> int:
     found = _status(name, answers)
     return int(found["speed"]) * (1000 if found["giga"] else 1)
+
+
+def _fec(name: str, answers: Answers) -> str:
+    for words in _table(answers, FEC):
+        # What the module is stands between, in words of its own number.
+        if words[0] == name and len(words) >= 4:  # noqa: PLR2004  port, in use, set, state
+            return words[-3].lower()
+    raise Unread("the switch shows no FEC of the port")
 
 
 def _partner(name: str, answers: Answers) -> str:

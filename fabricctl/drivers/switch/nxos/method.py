@@ -66,7 +66,7 @@ class NxosMethod:
                 "end",
                 f"checkpoint {name}",
                 "configure terminal",
-                *push.lines(goals),
+                *push.configuration(goals),
                 "end",
             )
         )

@@ -53,25 +53,27 @@ def parse(
 ) -> tuple[Mapping[PortId, PortReading], Mapping[str, Entry]]:
     """Return the reading of each port and the facts of the switch."""
     running, startup = _configuration(answers, RUNNING), _configuration(answers, STARTUP)
+    said = shown.Said(answers)
+    objects = entry(lambda: _known(running).objects())
     of_device = {
-        facts.BOOT_ID: entry(lambda: shown.boot_mark(answers)),
+        facts.BOOT_ID: entry(lambda: shown.boot_mark(said)),
         facts.KERNEL: Missing("NX-OS shows no kernel release"),
         # Nothing on the device sets QoS by itself; what sets a port from elsewhere is a fact of the port.
         facts.RIVALS: entry(lambda: _no_rivals(running)),
     }
     return {
-        port.id: _port(port.id, _Port(port.id.port, running, startup, answers)) for port in ports
+        port.id: _port(port.id, _Port(port.id.port, running, startup, said), objects) for port in ports
     }, of_device
 
 
-def _port(port: PortId, read: _Port) -> PortReading:
+def _port(port: PortId, read: _Port, objects: Entry) -> PortReading:
     return PortReading(
         port,
-        settings={name: entry(reader) for name, reader in read.readers()},
+        settings={**{name: entry(reader) for name, reader in read.readers()}, terms.OBJECTS: objects},
         facts={
-            **shown.read_facts(read.name, read.answers),
-            facts.HEADROOM: entry(lambda: shown.headroom(read.name, read.answers, read.strict)),
-            facts.PLANE: entry(lambda: f"NX-OS {shown.version(read.answers)}"),
+            **shown.read_facts(read.name, read.said),
+            facts.HEADROOM: entry(lambda: shown.headroom(read.name, read.said, read.strict)),
+            facts.PLANE: entry(lambda: f"NX-OS {shown.version(read.said)}"),
             facts.RIVALS: entry(lambda: read.interface.others),
         },
         counters=_counters(read),
@@ -83,7 +85,7 @@ def _counters(read: _Port) -> dict[str, Entry]:
         strict = read.strict
     except Unread:
         strict = terms.USUAL
-    return shown.read_counters(read.name, read.answers, strict)
+    return shown.read_counters(read.name, read.said, strict)
 
 
 @dataclass
@@ -93,7 +95,7 @@ class _Port:
     name: str
     running: Config | Unread
     startup: Config | Unread
-    answers: Answers
+    said: shown.Said
 
     def readers(self) -> Iterable[tuple[str, Callable[[], Value]]]:
         """Return how to read each setting."""
@@ -124,16 +126,13 @@ class _Port:
             (terms.CLASSIFIER, lambda: self.plain(self.known.classifier(self.name))),
             (terms.QUEUING, lambda: self.plain(self.known.queuing(self.name))),
             (terms.NETWORK_QOS, lambda: self.plain(self.config.network())),
-            (terms.OBJECTS, self.objects),
             (settings.BOOT, self.boot),
         )
 
     @property
     def config(self) -> Config:
         """The running configuration."""
-        if isinstance(self.running, Unread):
-            raise self.running
-        return self.running
+        return _known(self.running)
 
     @property
     def known(self) -> Config:
@@ -158,7 +157,7 @@ class _Port:
         name, made = self.known.queuing(self.name)
         if name:
             return made
-        return Queuing(*shown.default_queuing(self.name, self.answers))
+        return Queuing(*shown.default_queuing(self.name, self.said))
 
     @cached_property
     def network(self) -> NetworkQos:
@@ -188,7 +187,7 @@ class _Port:
 
     def mtu(self) -> int:
         """Return the port's MTU: the configured one, or what the port reports where it is the default."""
-        return self.interface.mtu or shown.mtu(self.name, self.answers)
+        return self.interface.mtu or shown.mtu(self.name, self.said)
 
     def dscp_priority(self) -> tuple[int, ...]:
         """Return the priority of every DSCP."""
@@ -221,7 +220,7 @@ class _Port:
     def pfc(self) -> tuple[int, ...]:
         """Return the priorities that PFC pauses: those of network-qos, if PFC is on at the port."""
         mode = self.interface.pfc_mode
-        on = mode == "on" or (mode == "auto" and shown.pfc_works(self.name, self.answers))
+        on = mode == "on" or (mode == "auto" and shown.pfc_works(self.name, self.said))
         return tuple(sorted({cos for pause in self.network.pauses for cos in pause})) if on else ()
 
     def marking(self) -> tuple[int, ...]:
@@ -260,16 +259,12 @@ class _Port:
         name, made = found
         return name if made.beyond else terms.PLAIN
 
-    def objects(self) -> tuple[str, ...]:
-        """Return what a change has to know of the device's policy-maps."""
-        return self.config.objects()
-
     def boot(self) -> str:
         """Return whether the saved configuration sets the port as the running one does."""
         running = self.known
         if isinstance(self.startup, Unread):
-            said = self.answers.get(STARTUP)
-            if said is not None and "no startup configuration" in said.stdout.lower():
+            answer = self.said.answers.get(STARTUP)
+            if answer is not None and "no startup configuration" in answer.stdout.lower():
                 return settings.NOT_KEPT
             raise self.startup
         same = self.startup.view(self.name) == running.view(self.name)
@@ -283,7 +278,12 @@ def _configuration(answers: Answers, key: str) -> Config | Unread:
         return exc
 
 
-def _no_rivals(running: Config | Unread) -> tuple[str, ...]:
+def _known(running: Config | Unread) -> Config:
     if isinstance(running, Unread):
         raise running
+    return running
+
+
+def _no_rivals(running: Config | Unread) -> tuple[str, ...]:
+    _known(running)
     return ()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from fabricctl.drivers import lines
 from fabricctl.drivers.switch.nxos import objects, terms
 from fabricctl.drivers.switch.nxos.config import NETWORK, QOS, QUEUING
 from fabricctl.drivers.switch.nxos.objects import SYSTEM, Objects
@@ -34,10 +35,12 @@ _OF_QUEUING = frozenset(
 )
 _OF_NETWORK = frozenset({settings.LOSSLESS_BUFFERS, settings.PFC, terms.CLASS_MTU, terms.NETWORK_QOS})
 _TIMES = (settings.WATCHDOG_POLL, settings.WATCHDOG_DETECT, settings.WATCHDOG_RESTORE)
+_IF_THERE = lines.allow(".")
+"""That something is gone already, or in use after all, is no reason to stop: what holds is read later."""
 _PORT_BINDS = {QOS: "qos input", QUEUING: "queuing output"}
 
 
-def lines(goals: Sequence[PortGoal]) -> list[str]:
+def configuration(goals: Sequence[PortGoal]) -> list[str]:
     """Return the configuration lines, from ``configure terminal``'s mode on.
 
     Raises
@@ -51,17 +54,26 @@ def lines(goals: Sequence[PortGoal]) -> list[str]:
     classifying = [_rebinding(port, known, QOS, _OF_CLASSIFIER) for port in ports]
     queuing = [_rebinding(port, known, QUEUING, _OF_QUEUING) for port in ports]
     network = _network(ports, known)
-    first: list[str] = []
-    last: list[str] = []
+    first: dict[tuple[str, ...], list[str]] = {}
+    last: dict[tuple[str, ...], list[str]] = {}
     for port, classifier, queues in zip(ports, classifying, queuing, strict=True):
-        basics = [*_basics(port), *classifier]
-        first += [_interface(port), *basics] if basics else []
-        # It is named even where all that changes is the device's: a log shows for which ports that was.
-        last += [_interface(port), *_pfc(port), *queues, *_watchdog(port)]
+        name = terms.checked_port(port.goal.port)
+        first.setdefault((*_basics(port), *classifier), []).append(name)
+        last.setdefault((*_pfc(port), *queues, *_watchdog(port)), []).append(name)
+    first.pop((), None)
     watchdog = list(_device_watchdog(ports))
     # The watchdog's line for the device is a port's line too: inside a port it would be that.
     leave = ["exit"] if watchdog else []
-    return [*known.definitions(), *first, *network, *last, *leave, *watchdog, *known.removals()]
+    return [
+        *known.definitions(),
+        *_of_ports(first),
+        *network,
+        # Ports are named even where all that changes is the device's: a log shows for which ports that was.
+        *_of_ports(last),
+        *leave,
+        *watchdog,
+        *(line for gone in known.removals() for line in (gone, _IF_THERE)),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +135,17 @@ def _network(ports: Sequence[_Port], known: Objects) -> list[str]:
         )
     old, new = known.bind(NETWORK, SYSTEM, *goals.pop())
     bind = "service-policy type network-qos"
-    found = f"{bind} {new}" if new else f"no {bind} {old}" if old else ""
-    return ["system qos", found] if found else []
+    if new:
+        return ["system qos", f"{bind} {new}"]
+    return ["system qos", f"no {bind} {old}", _IF_THERE] if old else []
 
 
-def _interface(port: _Port) -> str:
-    return f"interface {terms.checked_port(port.goal.port)}"
+def _of_ports(blocks: Mapping[tuple[str, ...], Sequence[str]]) -> Iterator[str]:
+    """Walk lines for ports; those with the same lines are told them together, as a range."""
+    for block, names in blocks.items():
+        for some in terms.port_ranges(names):
+            yield f"interface {some}"
+            yield from block
 
 
 def _basics(port: _Port) -> Iterator[str]:

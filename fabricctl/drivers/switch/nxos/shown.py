@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from fabricctl.drivers.answers import Unread, entries, entry, first, parsed, text
@@ -42,6 +43,20 @@ _STORMS = {
 }
 
 
+@dataclass
+class Said:
+    """What a device printed; each table is parsed once for all its ports."""
+
+    answers: Answers
+    _tables: dict[str, Any] = field(default_factory=dict)
+
+    def table(self, key: str) -> Any:
+        """Return the JSON that a line printed; Unread if there is none."""
+        if key not in self._tables:
+            self._tables[key] = parsed(self.answers, key)
+        return self._tables[key]
+
+
 def rows(holder: Any, name: str) -> list[Any]:
     """Return the rows of a table, however many there are; none if there is no such table."""
     tables = holder.get(f"TABLE_{name}", [])
@@ -58,49 +73,47 @@ def port_name(said: str) -> str:
     return f"Ethernet{found[1]}" if found else ""
 
 
-def read_facts(name: str, answers: Answers) -> dict[str, Entry]:
+def read_facts(name: str, said: Said) -> dict[str, Entry]:
     """Return what is so of a port."""
     return {
-        facts.LINK_STATE: entry(lambda: _state(_interface(answers, name)["state"])),
-        facts.SPEED: entry(lambda: _speed(_interface(answers, name)["eth_speed"])),
-        facts.MAC: entry(lambda: _mac(_interface(answers, name)["eth_hw_addr"])),
-        facts.PARTNER: entry(lambda: _partner(answers, name)),
+        facts.LINK_STATE: entry(lambda: _state(_interface(said, name)["state"])),
+        facts.SPEED: entry(lambda: _speed(_interface(said, name)["eth_speed"])),
+        facts.MAC: entry(lambda: _mac(_interface(said, name)["eth_hw_addr"])),
+        facts.PARTNER: entry(lambda: _partner(said, name)),
         facts.LINK_DOWNS: entry(_no_count),
-        facts.FIRMWARE: entry(lambda: version(answers)),
-        facts.DRIVER: entry(lambda: str(parsed(answers, VERSION)["chassis_id"]).strip()),
+        facts.FIRMWARE: entry(lambda: version(said)),
+        facts.DRIVER: entry(lambda: str(said.table(VERSION)["chassis_id"]).strip()),
     }
 
 
-def version(answers: Answers) -> str:
+def version(said: Said) -> str:
     """Return the release of NX-OS."""
-    said = parsed(answers, VERSION)
-    return str(said.get("nxos_ver_str") or said["kickstart_ver_str"])
+    found = said.table(VERSION)
+    return str(found.get("nxos_ver_str") or found["kickstart_ver_str"])
 
 
-def boot_mark(answers: Answers) -> str:
+def boot_mark(said: Said) -> str:
     """Return when the system started, in its own words: that changes with every boot."""
-    found = re.search(r"^System start time:\s*(.+?)\s*$", text(answers, UPTIME), re.MULTILINE)
+    found = re.search(r"^System start time:\s*(.+?)\s*$", text(said.answers, UPTIME), re.MULTILINE)
     if not found:
         raise Unread("show system uptime names no start time")
     return " ".join(found[1].split())
 
 
-def mtu(name: str, answers: Answers) -> int:
+def mtu(name: str, said: Said) -> int:
     """Return the MTU that a port reports; it is the configured one where none is shown as configured."""
-    return int(_interface(answers, name)["eth_mtu"])
+    return int(_interface(said, name)["eth_mtu"])
 
 
-def pfc_works(name: str, answers: Answers) -> bool:
+def pfc_works(name: str, said: Said) -> bool:
     """Return whether PFC is on at a port in operation: with mode ``auto`` that is what DCBX agreed on."""
-    return str(_pfc(answers, name)["oper"]).strip().lower().startswith("on")
+    return str(_pfc(said, name)["oper"]).strip().lower().startswith("on")
 
 
-def default_queuing(name: str, answers: Answers) -> tuple[tuple[str, ...], tuple[int, ...]]:
+def default_queuing(name: str, said: Said) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """Return scheduler and bandwidth of each queue as the port has them at work."""
     schedulers, percents = ["ets"] * terms.QUEUES, [0] * terms.QUEUES
-    queues = [
-        row for row in rows(_queuing(answers, name, "Egress"), "qosgrp_cfg") if _is_queue(row["qosgrp"])
-    ]
+    queues = [row for row in rows(_queuing(said, name, "Egress"), "qosgrp_cfg") if _is_queue(row["qosgrp"])]
     if {int(row["qosgrp"]) for row in queues} != set(range(terms.QUEUES)):
         raise Unread("NX-OS does not show eight queues for the port, and no queuing policy is bound to it")
     for row in queues:
@@ -112,11 +125,11 @@ def default_queuing(name: str, answers: Answers) -> tuple[tuple[str, ...], tuple
     return tuple(schedulers), tuple(percents)
 
 
-def headroom(name: str, answers: Answers, strict: int) -> tuple[int, ...]:
+def headroom(name: str, said: Said, strict: int) -> tuple[int, ...]:
     """Return the bytes between pause threshold and end of the buffer, of each class whose buffer is fixed."""
     found = [0] * terms.QUEUES
     sized = False
-    for row in rows(_queuing(answers, name, "Ingress"), "qosgrp_cfg"):
+    for row in rows(_queuing(said, name, "Ingress"), "qosgrp_cfg"):
         if (
             _is_queue(row["qosgrp"])
             and _is_number(row.get("buffer-size"))
@@ -130,38 +143,38 @@ def headroom(name: str, answers: Answers, strict: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def read_counters(name: str, answers: Answers, strict: int) -> dict[str, Entry]:
+def read_counters(name: str, said: Said, strict: int) -> dict[str, Entry]:
     """Return the counters of a port; those of queues are named by the policy's class."""
     found: dict[str, Entry] = {}
     readers: tuple[Callable[[], Mapping[str, Entry]], ...] = (
-        lambda: _errors(_interface(answers, name)),
-        lambda: _pauses(name, answers),
-        lambda: _queues(name, answers, strict),
-        lambda: _storms(name, answers, strict),
+        lambda: _errors(_interface(said, name)),
+        lambda: _pauses(name, said),
+        lambda: _queues(name, said, strict),
+        lambda: _storms(name, said, strict),
     )
     for reader in readers:
         found |= entries(reader)
     return found
 
 
-def _interface(answers: Answers, name: str) -> Any:
+def _interface(said: Said, name: str) -> Any:
     return first(
-        rows(parsed(answers, INTERFACE), "interface"),
+        rows(said.table(INTERFACE), "interface"),
         lambda row: row.get("interface") == name,
         f"NX-OS shows no port {name}",
     )
 
 
-def _pfc(answers: Answers, name: str) -> Any:
-    modules = rows(parsed(answers, PFC), "module")
+def _pfc(said: Said, name: str) -> Any:
+    modules = rows(said.table(PFC), "module")
     found = (row for module in modules for row in rows(module, "pfc_interface"))
     return first(
         found, lambda row: port_name(str(row["if_name_str"])) == name, f"NX-OS shows no PFC of {name}"
     )
 
 
-def _queuing(answers: Answers, name: str, way: str) -> Any:
-    modules = rows(parsed(answers, QUEUES), "module")
+def _queuing(said: Said, name: str, way: str) -> Any:
+    modules = rows(said.table(QUEUES), "module")
     found = (row for module in modules for row in rows(module, "queuing_interface"))
     return first(
         found,
@@ -174,20 +187,20 @@ def _errors(row: Any) -> Mapping[str, Entry]:
     return {ours: Known(int(row[theirs])) for ours, theirs in _ERRORS.items() if _is_number(row.get(theirs))}
 
 
-def _pauses(name: str, answers: Answers) -> Mapping[str, Entry]:
+def _pauses(name: str, said: Said) -> Mapping[str, Entry]:
     """Return pause frames by priority; the priority is that of the frame, whatever queue it pauses."""
     found: dict[str, Entry] = {}
-    for row in rows(_queuing(answers, name, "Ingress"), "pfc_stats"):
+    for row in rows(_queuing(said, name, "Ingress"), "pfc_stats"):
         for ours, theirs in (("rx_frames", "rx-pause-count"), ("tx_frames", "tx-pause-count")):
             if _is_number(row.get(theirs)):
                 found[f"pfc{int(row['cos'])}.{ours}"] = Known(int(row[theirs]))
     return found
 
 
-def _queues(name: str, answers: Answers, strict: int) -> Mapping[str, Entry]:
+def _queues(name: str, said: Said, strict: int) -> Mapping[str, Entry]:
     dropped: dict[str, int] = {}
     marked: dict[str, int] = {}
-    for row in rows(_queuing(answers, name, "Egress"), "qosgrp_egress_stats"):
+    for row in rows(_queuing(said, name, "Egress"), "qosgrp_egress_stats"):
         if not _is_queue(row["eq-qosgrp"]):
             continue  # CONTROL QOS GROUP, SPAN QOS GROUP
         queue = f"queue{terms.swapped(int(row['eq-qosgrp']), strict)}"
@@ -206,10 +219,10 @@ def _queues(name: str, answers: Answers, strict: int) -> Mapping[str, Entry]:
     return found
 
 
-def _storms(name: str, answers: Answers, strict: int) -> Mapping[str, Entry]:
+def _storms(name: str, said: Said, strict: int) -> Mapping[str, Entry]:
     found: dict[str, Entry] = {}
     queue = ""
-    for line in _block(name, text(answers, WATCHDOG)):
+    for line in _block(name, text(said.answers, WATCHDOG)):
         if group := re.search(r"QOS GROUP (\d)", line):
             queue = f"watchdog.queue{terms.swapped(int(group[1]), strict)}"
         elif (
@@ -236,10 +249,10 @@ def _total(item: Any) -> int:
     return sum(int(value) for value in values if _is_number(value))
 
 
-def _partner(answers: Answers, name: str) -> str:
+def _partner(said: Said, name: str) -> str:
     found = {
         f"{str(row.get('sys_name') or row['chassis_id']).strip()}/{_far_port(row)}"
-        for row in rows(parsed(answers, NEIGHBOURS), "nbor_detail")
+        for row in rows(said.table(NEIGHBOURS), "nbor_detail")
         if port_name(str(row["l_port_id"])) == name
     }
     if not found:

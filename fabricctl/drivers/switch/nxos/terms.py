@@ -49,6 +49,7 @@ nothing wants it."""
 
 OURS = "fabricctl-"
 """What the names of our objects on a device begin with."""
+_LONGEST_LINE = 200
 _PORT = re.compile(r"Ethernet[0-9]{1,3}/[0-9]{1,3}(/[0-9]{1,2})?")
 _CLASS_MAP = re.compile(r"fabricctl-p([0-7])-[0-9a-f]{8}[a-z]?")
 
@@ -89,6 +90,26 @@ def checked_port(port: Port) -> str:
             next_step="write it in full, as the configuration does: Ethernet1/1",
         )
     return port.id.port
+
+
+def port_ranges(names: Sequence[str]) -> list[str]:
+    """Return ports as ranges for ``interface`` (``Ethernet1/1-4,Ethernet1/9``), as long as a line may be."""
+    runs: list[tuple[str, int, int]] = []
+    for name in names:
+        stem, slash, number = name.rpartition("/")
+        last = runs[-1] if runs else ("", 0, 0)
+        if last[0] == f"{stem}{slash}" and last[2] == int(number) - 1:
+            runs[-1] = (last[0], last[1], int(number))
+        else:
+            runs.append((f"{stem}{slash}", int(number), int(number)))
+    found: list[str] = []
+    for stem, first, end in runs:
+        run = f"{stem}{first}" if first == end else f"{stem}{first}-{end}"
+        if found and len(found[-1]) + len(run) < _LONGEST_LINE:
+            found[-1] += f",{run}"
+        else:
+            found.append(run)
+    return found
 
 
 def checked_name(name: str) -> str:

@@ -249,5 +249,5 @@ def bench(make: Callable[..., Bench]) -> Bench:
 
 
 @pytest.fixture
-def simulator() -> Callable[[str], Any]:
+def simulator() -> Callable[..., Any]:
     return _load

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fabricctl.drivers.switch.nxos import PLUGIN, policies, shown, tree
+from fabricctl.drivers.switch.nxos import PLUGIN, policies, shown, terms, tree
 from fabricctl.errors import RefusedError
 from fabricctl.model import facts, settings
 from fabricctl.model.fabric import LinkLayer, Port
@@ -99,8 +99,8 @@ def test_the_watchdog_takes_on_and_no_number(bench: Any) -> None:
     lines = bench.set(bench.wanted())
     switching = [line for line in lines if "watch-dog-interval" in line]
     assert set(switching) == {"priority-flow-control watch-dog-interval on"}
-    # Once for each port and once for the device: it is no use with one of them alone.
-    assert len(switching) == 3
+    # Once for the ports and once for the device: it is no use with one of them alone.
+    assert len(switching) == 2
     with pytest.raises(Exception, match="Invalid command"):
         bench.switch.configure("priority-flow-control watch-dog-interval 100")
 
@@ -155,6 +155,33 @@ def test_only_named_ports_are_set(make: Any) -> None:
     at = bench.lines()
     assert at[at.index("interface Ethernet1/1") + 1] == "interface Ethernet1/2"
     assert at[-1] == "interface Ethernet1/3"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [
+        (("1/1",), ["Ethernet1/1"]),
+        (("1/1", "1/2", "1/3", "1/7"), ["Ethernet1/1-3,Ethernet1/7"]),
+        (("1/1/1", "1/1/2", "1/2/1", "1/2"), ["Ethernet1/1/1-2,Ethernet1/2/1,Ethernet1/2"]),
+        (("1/2", "1/1"), ["Ethernet1/2,Ethernet1/1"]),
+    ],
+)
+def test_ports_with_the_same_lines_are_told_them_together(
+    numbers: tuple[str, ...], expected: list[str]
+) -> None:
+    assert terms.port_ranges([f"Ethernet{number}" for number in numbers]) == expected
+
+
+def test_a_range_is_no_longer_than_a_line() -> None:
+    found = terms.port_ranges([f"Ethernet1/{number}" for number in range(1, 129, 2)])
+    assert max(map(len, found)) <= 210
+    assert sum(len(each.split(",")) for each in found) == 64
+
+
+def test_a_large_leaf_takes_no_more_lines_than_a_small_one(make: Any) -> None:
+    small, large = make(2), make(64)
+    assert len(large.set(large.wanted())) == len(small.set(small.wanted()))
+    assert large.differs(large.wanted()) == {}
 
 
 def test_ports_of_two_speeds_mark_at_their_own_thresholds(bench: Any) -> None:
@@ -314,13 +341,13 @@ def test_counters_are_named_by_the_policys_class(bench: Any) -> None:
 
 def test_a_collectors_sample_of_the_watchdog_is_understood() -> None:
     said = (CASES.parents[2] / "unit/drivers/nxos/watchdog.txt").read_text()
-    counters = shown.read_counters("Ethernet1/23", {shown.WATCHDOG: Answer(0, said, "")}, 6)
+    counters = shown.read_counters("Ethernet1/23", shown.Said({shown.WATCHDOG: Answer(0, said, "")}), 6)
     assert counters == {
         "watchdog.queue3.storms_detected": Known(1),
         "watchdog.queue3.storms_restored": Known(2),
         "watchdog.queue3.dropped_packets": Known(6),
     }
-    assert shown.read_counters("Ethernet1/2", {shown.WATCHDOG: Answer(0, said, "")}, 6) == {}
+    assert shown.read_counters("Ethernet1/2", shown.Said({shown.WATCHDOG: Answer(0, said, "")}), 6) == {}
 
 
 def test_fixed_buffers_show_their_headroom(bench: Any) -> None:
@@ -339,7 +366,9 @@ def test_fixed_buffers_show_their_headroom(bench: Any) -> None:
 def test_a_host_that_names_itself_by_address_is_known_by_its_ports_name() -> None:
     row = {"l_port_id": "Eth1/1", "sys_name": "node1", "port_id": "0c42.a1d2.0001", "port_desc": "eth1"}
     said = json.dumps({"TABLE_nbor_detail": {"ROW_nbor_detail": row}})
-    found = shown.read_facts("Ethernet1/1", {shown.NEIGHBOURS: Answer(0, said, "")})[facts.PARTNER]
+    found = shown.read_facts("Ethernet1/1", shown.Said({shown.NEIGHBOURS: Answer(0, said, "")}))[
+        facts.PARTNER
+    ]
     assert found == Known("node1/eth1")
 
 

@@ -406,3 +406,29 @@ def test_a_missing_answer_is_a_reason_and_not_a_value(make_world: Make) -> None:
     found = readings[world.ports[0].id].settings
     assert isinstance(found[settings.PFC], Missing)
     assert "sonic-cfggen: the program is not installed" in found[settings.PFC].reason
+
+
+def test_a_rollback_marks_again_where_pfc_was_changed_by_hand(make_world: Make) -> None:
+    """With PFC on 4 added by hand, the port does not mark on all that PFC has: that is no wish."""
+    world = make_world()
+    first = world.read()
+    assert world.push().returncode == 0
+    assert world.confirm(1).returncode == 0
+    world.switch.change("PORT_QOS_MAP", "Ethernet0", pfc_enable="3,4")
+    assert world.value(settings.ECN) is False
+    goals = [
+        replace_goal(each, without=settings.ECN, wanted={**each.wanted, settings.ECN: False})
+        for each in world.restore(first)
+        if each.port.id.port == "Ethernet0"
+    ]
+    assert world.push(goals, apply_id="apply-2").returncode == 0
+    found = world.read()["Ethernet0"].settings
+    names = ("sonic.ecn_queues", settings.ECN, settings.ECN_KMIN, settings.ECN_KMAX, settings.PFC)
+    assert {name: found[name] for name in names} == {
+        name: first["Ethernet0"].settings[name] for name in names
+    }
+
+
+def replace_goal(goal: Any, without: str, wanted: dict[str, Any]) -> Any:
+    """Return a goal that knows a value and does not ask for it."""
+    return replace(goal, names=tuple(name for name in goal.names if name != without), wanted=wanted)

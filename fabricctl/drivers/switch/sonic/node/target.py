@@ -200,8 +200,7 @@ def _schedule(config: Config, goal: Goal, _box: Box) -> None:
 
 
 def _mark(config: Config, goal: Goal, _box: Box) -> None:
-    wanted = goal.wanted
-    on = wanted["ecn"] if "ecn" in wanted else chain.ecn(config, goal.port)
+    on = _is_to_mark(goal)
     before = by_index(config, "QUEUE", goal.port)
     meant = _marking_queues(config, goal) if on else ()
     content = _profile(config, goal) if meant else {}
@@ -212,6 +211,19 @@ def _mark(config: Config, goal: Goal, _box: Box) -> None:
             buffers.put_field(config, "QUEUE", goal.port, queue, "wred_profile", name)
         elif now and chain.marks(referred(config, "WRED_PROFILE", now)):
             buffers.put_field(config, "QUEUE", goal.port, queue, "wred_profile", "")
+
+
+def _is_to_mark(goal: Goal) -> bool:
+    """Say whether the port is to mark; thresholds are only asked for where it is.
+
+    What is not asked for is no wish: a port whose PFC was changed by hand does not mark on all that PFC has
+    now, and is to mark again on the queues that are asked for.
+    """
+    if "ecn" in goal.names:
+        return bool(goal.wanted["ecn"])
+    if "sonic.ecn_queues" in goal.names:
+        return bool(goal.wanted["sonic.ecn_queues"])
+    return True
 
 
 def _marking_queues(config: Config, goal: Goal) -> Sequence[int]:

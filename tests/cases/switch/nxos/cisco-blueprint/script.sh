@@ -20,6 +20,5 @@ time start @REVERT_AT@
 end
 checkpoint fabricctl-apply-1
 configure terminal
-interface Ethernet1/1
-interface Ethernet1/2
+interface Ethernet1/1-2
 end

@@ -55,19 +55,12 @@ mtu 9216
 pause pfc-cos 3
 class type network-qos c-8q-nq-default
 mtu 9216
-interface Ethernet1/1
-mtu 9216
-service-policy type qos input fabricctl-in-8b37ec78
-interface Ethernet1/2
+interface Ethernet1/1-2
 mtu 9216
 service-policy type qos input fabricctl-in-8b37ec78
 system qos
 service-policy type network-qos fabricctl-nq-ef093f07
-interface Ethernet1/1
-priority-flow-control mode on
-service-policy type queuing output fabricctl-out-a78bd14e
-priority-flow-control watch-dog-interval on
-interface Ethernet1/2
+interface Ethernet1/1-2
 priority-flow-control mode on
 service-policy type queuing output fabricctl-out-a78bd14e
 priority-flow-control watch-dog-interval on
