@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
@@ -254,11 +255,29 @@ def _unsupported(plan: Plan) -> dict[str, list[PortId]]:
 
 
 def _grouped(findings: Iterable[Finding]) -> list[str]:
-    """Return ``subjects: what`` a line; subjects of which the same is said stand together."""
-    groups: dict[str, list[str]] = {}
+    """Return ``subjects: what`` a line; subjects of which the same is said stand together.
+
+    What names its own subject is the same as what names another in that place: the first stands for all.
+    """
+    groups: dict[str, dict[str, str]] = {}
     for finding in findings:
-        groups.setdefault(finding.what, []).append(finding.subject)
-    return [f"{_names(subjects)}: {what}" for what, subjects in groups.items()]
+        groups.setdefault(_anonymous(finding), {}).setdefault(finding.subject, finding.what)
+    lines = []
+    for told in groups.values():
+        subjects, what = list(told), next(iter(told.values()))
+        if len(set(told.values())) == 1:
+            lines.append(f"{_names(subjects)}: {what}")
+        else:
+            lines.append(f"{subjects[0]}: {what}; the same goes for {_names(subjects[1:])}")
+    return lines
+
+
+def _anonymous(finding: Finding) -> str:
+    """Return what is said of a subject without the names of its ends."""
+    what = finding.what
+    for place, end in enumerate(finding.subject.split(" - ")):
+        what = re.sub(rf"(?<![\w/.-]){re.escape(end)}(?![\w/.-])", f"\0{place}", what)
+    return what
 
 
 def _names(ports: Sequence[PortId | str]) -> str:

@@ -8,6 +8,7 @@ import json
 import re
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import yaml
@@ -22,10 +23,17 @@ from fabricctl.model.fabric import NETWORK_CLI, Device, Port, Role
 from fabricctl.model.intent import PortIntent
 from fabricctl.model.names import PortId
 from fabricctl.model.reading import Known, Missing, PortReading, Value
-from fabricctl.plugin.protocols import Answers, Driver, PortGoal
+from fabricctl.plugin.protocols import Answer, Answers, Driver, PortGoal
 from fabricctl.transport import connect
 
 CASES = Path(__file__).resolve().parent
+_SECRET = re.compile(
+    r"^(?P<said>.*?\b(?:password|secret|key(?:-string)?|community|passphrase|md5|sha\d*|auth|priv)\s+)\S.*$",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""A line of a switch's configuration that may hold a secret, whatever is behind the word."""
+_SECRET_VALUE = re.compile(r'("[^"]*(?:passkey|passwd|password|secret)"\s*:\s*)"[^"]*"', re.IGNORECASE)
+"""The same in JSON."""
 _CARRIED = re.compile(r"^(cat >\S+\.py <<)'(END_\w+)'[^\n]*\n.*?^\2\n", re.MULTILINE | re.DOTALL)
 """Modules of a program that a script carries: they have tests of their own."""
 
@@ -43,7 +51,7 @@ def main() -> None:
     device = fabric.device(options.device)
     folder = CASES / folder_of(device.role) / device.driver / options.case
     folder.mkdir(parents=True, exist_ok=True)
-    answers = ask(device)
+    answers = {name: without_secrets(answer) for name, answer in ask(device).items()}
     wishes = intents(fabric, policy)
     write(folder, device, answers, {port.id: wishes[port.id] for port in device.ports})
     origin = {
@@ -59,6 +67,12 @@ def main() -> None:
 def folder_of(role: Role) -> str:
     """Return where cases of a role lie."""
     return "nic" if role is Role.NODE else "switch"
+
+
+def without_secrets(answer: Answer) -> Answer:
+    """Return an answer that everyone may see: whole configurations have passwords and keys in them."""
+    text = _SECRET_VALUE.sub(r'\1"<removed>"', answer.stdout)
+    return replace(answer, stdout=_SECRET.sub(r"\g<said><removed>", text))
 
 
 def ask(device: Device) -> Answers:

@@ -80,6 +80,6 @@ def _described(policy: Policy, intent: PortIntent) -> str:
     dscp, priority = policy.lossless.dscp, policy.lossless.priority
     pfc = "PFC" if priority in intent.pfc_priorities else "no PFC"
     ecn = "ECN" if intent.ecn else "ECN (marked by switches)" if policy.ecn else "no ECN"
-    if policy.ecn and intent.role is Role.SWITCH and intent.ecn is None:
+    if policy.ecn and intent.speed_gbps and policy.ecn_for(intent.speed_gbps) is None:
         ecn = f"no ECN at {intent.speed_gbps} Gb/s"
     return f"DSCP {dscp} -> priority {priority} -> class {intent.priority_tc[priority]} -> {pfc} -> {ecn}"

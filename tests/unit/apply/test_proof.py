@@ -219,6 +219,20 @@ def test_many_findings_of_now_are_cut_short_and_those_that_stay_are_not() -> Non
     assert summary(Plan(()), Judged(left=many)) == "nothing to set; 12 faults that no setting mends"
 
 
+def test_the_same_said_of_many_with_their_own_names_stands_together() -> None:
+    slow = "the RDMA MTU is 1024 on {0}: {0} is wrong, the policy says 4096"
+    links = {"leaf1/eth1 - node1/eth1": "node1/eth1", "leaf1/eth11 - node11/eth1": "node11/eth1"}
+    found = [finding(Outcome.FAIL, slow.format(node), link) for link, node in links.items()]
+    found.append(finding(Outcome.FAIL, slow.format("leaf1/eth2"), "leaf1/eth2 - node2/eth1"))
+    assert list(judged_lines(Judged(mended=tuple(found)))) == [
+        (
+            f"now, until it is applied: leaf1/eth1 - node1/eth1: {slow.format('node1/eth1')}"
+            "; the same goes for leaf1/eth11 - node11/eth1"
+        ),
+        f"now, until it is applied: leaf1/eth2 - node2/eth1: {slow.format('leaf1/eth2')}",
+    ]
+
+
 def test_the_same_said_of_many_stands_together() -> None:
     same = tuple(finding(Outcome.UNKNOWN, "it is down", f"leaf1/eth{n}") for n in range(8))
     assert list(judged_lines(Judged(unproven=same))) == [

@@ -179,6 +179,13 @@ def test_the_chain_is_followed_on_both_ends() -> None:
     ]
 
 
+def test_a_nic_whose_switch_port_does_not_mark_is_not_said_to_be_marked() -> None:
+    speed = _fabric().device("node1").ports[0].speed_gbps
+    found = _chain(replace(POLICY, ecn={speed + 1: EcnProfile(1, 9, 1)}))
+    chain = "DSCP 26 -> priority 3 -> class 3 -> PFC -> "
+    assert [f.what for f in found] == [f"{chain}no ECN at {speed} Gb/s"] * 2
+
+
 @pytest.mark.parametrize(
     ("policy", "what"),
     [

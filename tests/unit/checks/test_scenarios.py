@@ -80,6 +80,16 @@ def test_s23_rdma_in_the_wrong_class(site: Any) -> None:
     assert site.fails("chain") == [("node3/eth1", "RoCE is sent with DSCP 0, the lossless class has 26")]
 
 
+def test_s24_pfc_is_off_on_both_nics_and_auto_agrees_on_off_at_the_leaf(site: Any) -> None:
+    """Both ends agree, so nothing looks wrong from either: only the policy tells."""
+    for port in ("node3/eth1", "pod1/Ethernet1/1"):
+        site.set(port, settings.PFC, ())
+    site.set("pod1/Ethernet1/1", "nxos.pfc_mode", "auto")
+    ((subject, what),) = site.fails("agreement")
+    assert subject == "node3/eth1 - pod1/Ethernet1/1"
+    assert what == "both ends agree, but not with the policy (in parentheses): PFC priorities none (3)"
+
+
 @pytest.mark.parametrize(
     ("link", "node", "switch"),
     [

@@ -94,7 +94,7 @@ def test_the_watchdog_comes_after_pfc_and_goes_before_it(bench: Any) -> None:
     assert off.index("priority-flow-control watchdog off") < off.index("no priority-flow-control priority 3")
 
 
-def test_buffers_are_never_initialised_by_us(bench: Any) -> None:
+def test_trap_17_buffers_are_never_initialised_by_us(bench: Any) -> None:
     bench.switch.change(top=[])
     lines = bench.lines_of(bench.goals(bench.wanted()))
     assert not [line for line in lines if "buffer" in line or "roce" in line]
@@ -113,7 +113,7 @@ def test_buffers_are_never_initialised_by_us(bench: Any) -> None:
         (settings.WATCHDOG_DETECT, Disruption.NONE),
     ],
 )
-def test_changing_buffers_under_traffic_is_said_to_disrupt(setting: str, is_said: Disruption) -> None:
+def test_trap_17_changing_buffers_under_traffic_is_said_to_disrupt(setting: str, is_said: Disruption) -> None:
     assert PLUGIN.disruption(setting, Known(0), 1) is is_said
 
 

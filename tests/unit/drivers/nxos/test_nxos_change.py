@@ -94,7 +94,7 @@ def test_a_fresh_switch_is_set_with_these_lines(bench: Any) -> None:
     ]
 
 
-def test_every_line_stands_in_the_running_configuration_as_it_was_sent(bench: Any) -> None:
+def test_trap_16_every_line_stands_in_the_running_configuration_as_it_was_sent(bench: Any) -> None:
     lines = [line for line in bench.set(bench.wanted()) if not line.startswith(("exit", "interface"))]
     kept = {line.strip() for line in bench.lines()}
     assert [line for line in lines if line not in kept] == []
