@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fabricctl.drivers import functions
-from fabricctl.drivers.answers import Unread, entry, partial, refusal
+from fabricctl.drivers import functions, sections
+from fabricctl.drivers.answers import entry, refusal
 from fabricctl.model import settings
 from fabricctl.model.fabric import Port
 from fabricctl.model.reading import Entry
@@ -35,23 +35,8 @@ def read_settings(name: str, answers: Answers) -> dict[str, Entry]:
 
 
 def _paused(name: str, answers: Answers) -> bool:
-    said = _said(name, answers)
+    said = sections.of(_KEY, name, answers, _MARK).splitlines()
     given = {label.strip(): value.strip() for label, _, value in (line.partition(":") for line in said)}
     if "RX" not in given or "TX" not in given:
         raise refusal(f"ethtool: {' '.join(' '.join(said).split()) or 'printed nothing'}")
     return _STATES[given["RX"]] or _STATES[given["TX"]]
-
-
-def _said(name: str, answers: Answers) -> list[str]:
-    """Return what ethtool said of one function."""
-    found: list[str] | None = None
-    for line in partial(answers, _KEY).splitlines():
-        if line.startswith(_MARK):
-            if found is not None:
-                break
-            found = [] if line.removeprefix(_MARK) == name else None
-        elif found is not None:
-            found.append(line)
-    if found is None:
-        raise Unread(f"ethtool was not asked about {name}")
-    return found

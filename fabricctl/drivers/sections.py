@@ -27,14 +27,20 @@ def query(key: str, ports: Sequence[Port], ask: str) -> Query:
     return Query(key, ("sh", "-c", script, "sh", *(port.id.port for port in ports)))
 
 
-def of(key: str, name: str, answers: Answers) -> str:
-    """Return what was printed, errors included, of the function `name`; Unread if it was not asked about."""
+def of(key: str, name: str, answers: Answers, mark: str = _MARK) -> str:
+    """Return what was printed, errors included, of the function `name`; Unread if it was not asked about.
+
+    Parameters
+    ----------
+    mark
+        What begins the line ahead of each function's part.
+    """
     found: list[str] | None = None
     for line in partial(answers, key).splitlines():
-        if line.startswith(_MARK):
+        if line.startswith(mark):
             if found is not None:
                 break
-            found = [] if line.removeprefix(_MARK) == name else None
+            found = [] if line.removeprefix(mark) == name else None
         elif found is not None:
             found.append(line)
     if found is None:

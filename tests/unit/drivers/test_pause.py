@@ -111,7 +111,7 @@ def test_each_function_has_its_own_answer() -> None:
     said = "function eth1\nRX:\t\ton\nTX:\t\toff\nfunction eth2\nRX:\t\toff\nTX:\t\toff\nfunction eth3\n"
     assert (_read(said), _read(said, "eth2")) == (Known(value=True), Known(value=False))
     assert _read(said, "eth3") == Missing("ethtool: printed nothing")
-    assert _read(said, "eth4") == Missing("ethtool was not asked about eth4")
+    assert _read(said, "eth4") == Missing("ethtool pause: it was not asked about eth4")
 
 
 def test_odd_words_and_no_answer_are_missing() -> None:
