@@ -6,19 +6,20 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from fabricctl import readback
 from fabricctl.apply.batches import ports_of
 from fabricctl.apply.drains import Drained, tell_left
 from fabricctl.apply.plan import Targets, compare
 from fabricctl.apply.record import Applied, ApplyRecord, RecordStore, State, find_script, keep, load
 from fabricctl.apply.render import digest
 from fabricctl.apply.rollout import Change, Readings, Rollout, Tools, revert_job
-from fabricctl.apply.show import summary
+from fabricctl.apply.show import mismatch, summary
 from fabricctl.errors import BusyError
 from fabricctl.model import settings
 from fabricctl.model.fabric import Fabric
 from fabricctl.model.names import PortId
-from fabricctl.model.plan import Pending, Plan
-from fabricctl.model.reading import Entry, Known
+from fabricctl.model.plan import Pending, Plan, PushOutcome, Step
+from fabricctl.model.reading import Entry, Known, Value
 from fabricctl.model.run import Run
 from fabricctl.model.verdict import Finding, Outcome, worst
 
@@ -27,6 +28,7 @@ SAFETY_S = 600
 
 _GRACE_S = 5
 _PROGRESS_S = 15
+_SHOWN = 4
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ class Result:
         verified = self.drain.outcome if self.drain else Outcome.PASS
         if self.failed:
             return Outcome.FAIL
-        if self.held or self.plan.unread or (self.drain and self.drain.left):
+        if self.held or self.plan.unknown or (self.drain and self.drain.left):
             return worst([Outcome.UNKNOWN, verified])
         return verified
 
@@ -94,7 +96,7 @@ class Result:
         """Whether all that is left undone is so because nodes are in use, or may be."""
         waits = self.held.keys() <= self.in_use.keys()
         verified = self.drain is None or (self.drain.outcome is Outcome.PASS and not self.drain.left)
-        return bool(self.in_use) and waits and verified and not self.failed and not self.plan.unread
+        return bool(self.in_use) and waits and verified and not self.failed and not self.plan.unknown
 
 
 def carry_out(
@@ -118,13 +120,14 @@ def carry_out(
     # It is in the store before the first device is touched: a killed run can be found and cleaned up.
     keep(store, Applied(run, record), new=True)
     _end_certificates(change, run, tools.now(), store)
-    rollout = Rollout(change, tools, _Progress(run, record, store))
+    progress = _Progress(run, record, store)
+    rollout = Rollout(change, tools, progress, progress.note)
     try:
         rollout.run()
     except BaseException:
-        left = _so_far(record, rollout)
+        left = _really_kept(_so_far(record, rollout), change.fabric, rollout.after)
         keep(store, Applied(run, replace(left, state=_broken_off(left))))
-        store.finish(run, Outcome.ERROR, "interrupted; what was not confirmed was reverted")
+        store.finish(run, Outcome.ERROR, f"interrupted; {_left_by(left)}")
         raise
     return close(run, record, rollout, store)
 
@@ -169,17 +172,22 @@ class _Progress:
         self._next = 0.0
 
     def __call__(self, rollout: Rollout) -> None:
-        now = rollout.tools.now()
-        if now >= self._next:
-            keep(self._store, Applied(self._run, _so_far(self._record, rollout)))
-            self._next = now + _PROGRESS_S
+        if rollout.tools.now() >= self._next:
+            self.note(rollout)
+
+    def note(self, rollout: Rollout) -> None:
+        """Write it now."""
+        keep(self._store, Applied(self._run, _so_far(self._record, rollout)))
+        self._next = rollout.tools.now() + _PROGRESS_S
 
 
 def close(run: Run, record: ApplyRecord, rollout: Rollout, store: RecordStore) -> Result:
     """Record the end of a rollout and return what came of it."""
     result = conclude(run, rollout)
     keep(store, Applied(run, replace(_so_far(record, rollout), state=result.state)))
-    store.finish(run, result.outcome, f"{result.state}: {summary(rollout.change.plan)}")
+    waits = result.state is State.WAITING and result.outcome is Outcome.PASS
+    outcome = Outcome.UNKNOWN if waits else result.outcome
+    store.finish(run, outcome, f"{result.state}: {summary(rollout.change.plan)}")
     return result
 
 
@@ -190,28 +198,38 @@ def conclude(run: Run, rollout: Rollout) -> Result:
     boot = change.auto_confirm
     readings: Readings = {**change.before, **rollout.after}
     left = compare(change.fabric, change.targets, readings, change.drivers)
-    wrong = sum(1 for step in left.steps if boot or step.setting not in settings.KEPT)
+    differ = [step for step in left.steps if boot or step.setting not in settings.KEPT]
+    failed = {**_changed_meanwhile(differ, rollout), **rollout.failed}
     sizes = {p: sum(boot or name not in settings.KEPT for name in v) for p, v in change.targets.items()}
-    unread = sum(size for port, size in sizes.items() if port.device in left.unread)
+    unread = sum(size for port, size in sizes.items() if left.is_unread(port))
     tasks: dict[str, int] = {}
     for outcome in rollout.outcomes:
         tasks[outcome.device] = tasks.get(outcome.device, 0) + outcome.tasks
     waits = not boot and len(rollout.failed) + len(rollout.held) < len(ports_of(change.plan.devices))
-    state = State.WAITING if waits else State.FAILED if rollout.failed else State.DONE
+    state = State.WAITING if waits else State.FAILED if failed else State.DONE
     return Result(
         run=run,
         state=state,
         plan=change.plan,
-        proven=sum(sizes.values()) - unread - wrong - len(left.pending),
+        proven=sum(sizes.values()) - unread - len(differ) - len(left.pending),
         total=sum(sizes.values()),
         tasks=tasks,
-        failed=dict(rollout.failed),
+        failed=failed,
         held=dict(rollout.held),
         deadline=rollout.deadline if waits else None,
         readings=readings,
         pending=left.pending,
         in_use=dict(rollout.in_use),
     )
+
+
+def _changed_meanwhile(differ: Iterable[Step], rollout: Rollout) -> dict[PortId, str]:
+    """Return by port what is not as intended at the end, of ports that had nothing to do or were proven."""
+    found: dict[PortId, list[str]] = {}
+    for step in differ:
+        if step.port not in rollout.held and step.port not in rollout.failed:
+            found.setdefault(step.port, []).append(mismatch(step))
+    return {port: f"changed meanwhile: {'; '.join(told)}" for port, told in found.items()}
 
 
 def all_held(
@@ -225,7 +243,7 @@ def all_held(
         None if it has not begun: nothing is recorded then.
     """
     sizes = {port: len(values) for port, values in targets.items()}
-    unread = sum(size for port, size in sizes.items() if port.device in plan.unread)
+    unread = sum(size for port, size in sizes.items() if plan.is_unread(port))
     if run is not None:
         store.finish(run, Outcome.UNKNOWN, "nothing was changed: every port was left alone")
     return Result(
@@ -243,17 +261,16 @@ def all_held(
 def settle(fabric: Fabric, store: RecordStore, tools: Tools) -> tuple[Applied, ...]:
     """Bring what earlier runs left unfinished to its end, and return the history, the newest first.
 
-    A run that was killed is reverted now where it is not confirmed; one that nobody confirmed in time has
-    reverted by itself. Call it with the inventory's lock held: what is "running" then was killed. Nodes that
-    one of them left drained are named.
+    A run that was killed is reverted now where it is not confirmed. So is one that nobody confirmed in time:
+    its devices should have done that themselves, but a timer may have failed. Call it with the inventory's
+    lock held: what is "running" then was killed. Nodes that one of them left drained are named.
     """
     for applied in load(store, fabric.source):
         match applied.record.state:
             case State.RUNNING:
                 _recover(applied, fabric, store, tools)
             case State.WAITING if tools.now() > (applied.record.deadline or 0) + _GRACE_S:
-                keep(store, Applied(applied.run, replace(applied.record, state=State.REVERTED, proven=())))
-                store.finish(applied.run, Outcome.ERROR, "not confirmed in time: the devices reverted it")
+                _see_reverted(applied, fabric, store, tools)
             case _:
                 pass
     tell_left(fabric, store, tools)
@@ -290,20 +307,68 @@ def clock(at: float | None) -> str:
     return time.strftime("%H:%M:%S" if same_day else "%Y-%m-%d %H:%M:%S", then)
 
 
-def revert_now(applied: Applied, fabric: Fabric, tools: Tools) -> list[str]:
-    """Undo what an apply has not confirmed, at once; return a line for each device where that failed."""
+def revert_now(applied: Applied, fabric: Fabric, tools: Tools) -> tuple[PushOutcome, ...]:
+    """Undo what an apply has not confirmed, at once, on each of its devices."""
     names = [plan.device for plan in applied.record.plan.devices if fabric.has_device(plan.device)]
-    outcomes = tools.push([revert_job(fabric.device(name), applied.run.id) for name in names])
-    until = clock(applied.record.deadline)
+    return tuple(tools.push([revert_job(fabric.device(name), applied.run.id) for name in names]))
+
+
+def still_armed(outcomes: Iterable[PushOutcome], deadline: float | None) -> list[str]:
+    """Return a line for each device that could not be told to revert now."""
+    until = clock(deadline)
     return [f"{o.device}: {o.message}; it reverts by itself at {until}" for o in outcomes if not o.ok]
+
+
+def _see_reverted(applied: Applied, fabric: Fabric, store: RecordStore, tools: Tools) -> None:
+    """Take away what is left of an apply that was not confirmed in time, and say what is read then."""
+    tools.report(f"{applied.run.id} was not confirmed in time: seeing that its devices have reverted it")
+    revert_now(applied, fabric, tools)
+    left, _ = not_restored(applied.record, fabric, tools)
+    wrong = {str(step.port): f"{step.setting} is not as before it" for step in left.steps}
+    said = [f"{name}: {why}" for name, why in {**wrong, **left.unknown}.items()]
+    for line in said:
+        tools.report(f"  {line}")
+    more = f" and {len(said) - 1} more" if len(said) > 1 else ""
+    end = f"NOT all reverted: {said[0]}{more}" if said else "reverted, and read back so"
+    keep(store, Applied(applied.run, replace(applied.record, state=State.REVERTED, proven=())))
+    store.finish(applied.run, Outcome.ERROR, f"not confirmed in time: {end}")
+
+
+def not_restored(
+    record: ApplyRecord, fabric: Fabric, tools: Tools
+) -> tuple[Plan, dict[PortId, dict[str, Value]]]:
+    """Return what of an apply that was taken back does not read as before it, and what was to be restored."""
+    devices = [fabric.device(p.device) for p in record.plan.devices if fabric.has_device(p.device)]
+    return _beside_old(record, fabric, tools.read(devices))
+
+
+def _beside_old(
+    record: ApplyRecord, fabric: Fabric, readings: Readings
+) -> tuple[Plan, dict[PortId, dict[str, Value]]]:
+    old: dict[PortId, dict[str, Value]] = {}
+    for step in record.plan.steps:
+        if isinstance(step.old, Known) and step.port.device in readings and step.port not in record.held:
+            old.setdefault(step.port, {})[step.setting] = step.old.value
+    drivers = {name: readback.driver_of(fabric.device(name)) for name in readings}
+    return compare(fabric, old, readings, drivers), old
+
+
+def _really_kept(record: ApplyRecord, fabric: Fabric, readings: Readings) -> ApplyRecord:
+    """Return a broken-off record without the devices that read as before: they did not come to keep it."""
+    left, _ = _beside_old(record, fabric, {n: r for n, r in readings.items() if n in record.kept})
+    changed = {step.port.device for step in left.steps} | {name.split("/")[0] for name in left.unknown}
+    kept = tuple(name for name in record.kept if name in changed or name not in readings)
+    return replace(record, kept=kept)
 
 
 def _recover(applied: Applied, fabric: Fabric, store: RecordStore, tools: Tools) -> None:
     tools.report(f"{applied.run.id} was killed: reverting what it had not confirmed")
-    for line in revert_now(applied, fabric, tools):
+    for line in still_armed(revert_now(applied, fabric, tools), applied.record.deadline):
         tools.report(f"  {line}")
-    keep(store, Applied(applied.run, replace(applied.record, state=_broken_off(applied.record))))
-    store.finish(applied.run, Outcome.ERROR, "killed; what it had not confirmed was reverted by the next run")
+    kept = [fabric.device(name) for name in applied.record.kept if fabric.has_device(name)]
+    left = _really_kept(applied.record, fabric, tools.read(kept) if kept else {})
+    keep(store, Applied(applied.run, replace(left, state=_broken_off(left))))
+    store.finish(applied.run, Outcome.ERROR, f"killed; {_left_by(left)}")
 
 
 def _so_far(record: ApplyRecord, rollout: Rollout) -> ApplyRecord:
@@ -313,16 +378,24 @@ def _so_far(record: ApplyRecord, rollout: Rollout) -> ApplyRecord:
     bad = wrong | set(rollout.failed) | set(rollout.held)
     return replace(
         record,
-        proven=tuple(p for p in change.targets if p not in bad and p.device not in left.unread),
+        proven=tuple(p for p in change.targets if p not in bad and not left.is_unread(p)),
         failed=dict(rollout.failed),
         held=dict(rollout.held),
         outcomes=tuple(rollout.outcomes),
         slots={name: tuple(slots) for name, slots in rollout.slots.items()},
         deadline=rollout.deadline,
+        kept=tuple(rollout.kept),
     )
 
 
 def _broken_off(record: ApplyRecord) -> State:
-    """Return the state of a run that did not come to its end: failed if a part of it was confirmed."""
-    changed = set(ports_of(record.plan.devices))
-    return State.FAILED if changed & set(record.proven) else State.REVERTED
+    """Return the state of a run that did not come to its end: failed if a part of it may have been kept."""
+    return State.FAILED if record.kept else State.REVERTED
+
+
+def _left_by(record: ApplyRecord) -> str:
+    """Return what a run that did not come to its end has left, as a phrase."""
+    if not record.kept:
+        return "what it had changed was reverted"
+    names = ", ".join(record.kept[:_SHOWN]) + (" ..." if len(record.kept) > _SHOWN else "")
+    return f'{names} may have kept the change ("fabricctl rollback" takes it back), the rest was reverted'

@@ -146,7 +146,8 @@ def confirm_script(
     managed
         By port: the script that has the host's network manager keep its MTU.
     """
-    lines = [_prologue()]
+    # What another change has set and may yet revert is not to be kept.
+    lines = [_prologue(), _refuse_others(apply_id)]
     for slot in slots:
         name = slot_name(apply_id, slot)
         unit = _q(_unit(name))

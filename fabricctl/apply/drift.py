@@ -9,7 +9,7 @@ from fabricctl import readback
 from fabricctl.apply.carry import clock, waiting
 from fabricctl.apply.flow import select
 from fabricctl.apply.plan import compare, rivals_of
-from fabricctl.apply.record import Applied, in_force
+from fabricctl.apply.record import Applied, in_force, wished
 from fabricctl.apply.rollout import Readings, Tools
 from fabricctl.apply.show import deviation, kept_note
 from fabricctl.errors import UsageError
@@ -50,9 +50,11 @@ class Drift:
     checked
         Settings that were read and compared.
     unread
-        By device: why it could not be read.
+        By device or port: why it could not be read.
     never
         Ports of the inventory that no apply in force has proved.
+    unproven
+        Those among them that an apply was to set: how they are is not known to be as it was meant.
     pending
         What is stored as it was applied and waits for a reset.
     rivals
@@ -63,6 +65,7 @@ class Drift:
     differences: tuple[Difference, ...]
     unread: dict[str, str]
     never: tuple[PortId, ...]
+    unproven: tuple[PortId, ...] = ()
     pending: tuple[Pending, ...] = ()
     rivals: Mapping[PortId, tuple[str, ...]] = field(default_factory=dict)
 
@@ -94,14 +97,16 @@ def drift(fabric: Fabric, history: Iterable[Applied], limit: Sequence[str], tool
     ports = [port.id for device in devices for port in device.ports]
     targets = {port: known[port][1] for port in ports if port in known}
     found = compare(fabric, targets, readings, drivers)
+    meant = wished(history)
     return Drift(
-        checked=sum(len(v) for port, v in targets.items() if port.device not in found.unread),
+        checked=sum(len(v) for port, v in targets.items() if not found.is_unread(port)),
         differences=tuple(
             Difference(s.port, s.setting, s.new, s.old, known[s.port][0].id, _manager(readings, s.port))
             for s in found.steps
         ),
-        unread=dict(found.unread),
+        unread=found.unknown,
         never=tuple(port for port in ports if port not in known),
+        unproven=tuple(port for port in ports if port not in known and port in meant),
         pending=found.pending,
         rivals={
             port: rivals

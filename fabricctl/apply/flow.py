@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import getpass
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
@@ -89,7 +89,23 @@ def prepare(fabric: Fabric, policy: Policy, limit: Sequence[str], tools: Tools) 
     meant = intents(fabric, policy)
     targets = wanted_settings(fabric, meant, readings, drivers)
     plan = with_use(make_plan(fabric, meant, readings, drivers), fabric, tools)
+    for line in _one_ended(plan, fabric, readings):
+        tools.report(line)
     return Prepared(plan, targets, readings, drivers, judge(fabric, policy, meant, readings, plan))
+
+
+def _one_ended(plan: Plan, fabric: Fabric, readings: Readings) -> Iterator[str]:
+    """Yield a line if links are changed at one end while their other end, which has a driver, is left out."""
+    changed = dict.fromkeys(step.port for step in plan.steps if step.setting not in settings.KEPT)
+    ends = [(port, peer) for port in changed if (peer := fabric.peer(port)) and peer.device not in readings]
+    ends = [(port, peer) for port, peer in ends if fabric.device(peer.device).driver]
+    if ends:
+        more = f" and {len(ends) - 1} more" if len(ends) > 1 else ""
+        names = ",".join(dict.fromkeys(peer.device for _, peer in ends))
+        yield (
+            f"changed at one end only: {ends[0][0]} - {ends[0][1]}{more}; "
+            f"for both ends add {names} to --limit"
+        )
 
 
 def select(fabric: Fabric, limit: Sequence[str]) -> tuple[Device, ...]:
@@ -145,7 +161,7 @@ def apply(
         refuse_if_waiting(settle(fabric, store, tools))
         site = _Site(fabric, policy, options, tools, store)
         prepared = _prepare(site)
-        for line in judged_lines(prepared.judged):
+        for line in judged_lines(prepared.judged, prepared.plan.unknown):
             tools.report(line)
         if not prepared.plan.steps:
             return _nothing_to_do(fabric, prepared, store)
@@ -281,7 +297,7 @@ def _scripts(fabric: Fabric, prepared: Prepared) -> dict[str, str]:
 
 def _nothing_to_do(fabric: Fabric, prepared: Prepared, store: RecordStore) -> Result:
     """Record what is in force from now on, if that is new; nothing is contacted."""
-    read = {port: v for port, v in prepared.targets.items() if port.device not in prepared.plan.unread}
+    read = {port: v for port, v in prepared.targets.items() if not prepared.plan.is_unread(port)}
     run = None
     if read and not same_wish(load(store, fabric.source), read):
         run = store.begin(RunKind.APPLY, getpass.getuser(), fabric.source)
@@ -292,5 +308,5 @@ def _nothing_to_do(fabric: Fabric, prepared: Prepared, store: RecordStore) -> Re
     proven = sum(len(values) for values in read.values()) - len(pending)
     wrong = prepared.judged.left
     # Where no device could be read, nothing is known to be done.
-    state = State.DONE if read or not prepared.plan.unread else State.HELD
+    state = State.DONE if read or not prepared.plan.unknown else State.HELD
     return Result(run, state, prepared.plan, proven=proven, total=total, pending=pending, faults=wrong)

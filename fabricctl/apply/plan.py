@@ -91,6 +91,7 @@ def compare(
     """Return the steps from the readings to the targets, for every device that was read."""
     plans = []
     unread = {}
+    unread_ports: dict[PortId, str] = {}
     pending: list[Pending] = []
     for name, reading in readings.items():
         device = fabric.device(name)
@@ -98,6 +99,8 @@ def compare(
         if reading.error:
             unread[name] = reading.error
             continue
+        unread_ports |= {port: why for port in wanted if (why := _why_unread(reading, port, wanted[port]))}
+        wanted = {port: values for port, values in wanted.items() if port not in unread_ports}
         steps = tuple(
             step for port in wanted for step in _steps(port, wanted[port], reading.ports, drivers[name])
         )
@@ -110,7 +113,7 @@ def compare(
             for setting, why in _stored(reading, port).items()
             if setting in wanted[port] and (port, setting) not in changing
         ]
-    return Plan(tuple(plans), unread=unread, pending=tuple(pending))
+    return Plan(tuple(plans), unread=unread, unread_ports=unread_ports, pending=tuple(pending))
 
 
 def deviations(
@@ -129,6 +132,8 @@ def deviations(
             found.setdefault(step.port, []).append(step.setting)
     for item in plan.pending:
         found.setdefault(item.port, []).append(f"{item.setting} (stored: {item.why})")
+    for port, why in plan.unread_ports.items():
+        found.setdefault(port, []).append(f"every setting (could not be read: {why})")
     return {port: ", ".join(names) for port, names in found.items()}
 
 
@@ -147,6 +152,16 @@ def entry_of(reading: DeviceReading | None, port: PortId, setting: str) -> Entry
         return Missing(reading.error)
     found = reading.ports.get(port)
     return Missing("the port was not read") if found is None else _entry(found, setting)
+
+
+def _why_unread(reading: DeviceReading, port: PortId, wanted: Settings) -> str:
+    """Return why nothing at all is known of what is meant for a port; empty where something is.
+
+    What cannot even be read there cannot be set: the port is not there, or the device is another system.
+    """
+    entries = [entry_of(reading, port, name) for name in wanted if name not in settings.KEPT]
+    missing = [entry for entry in entries if isinstance(entry, Missing)]
+    return missing[0].reason if missing and len(missing) == len(entries) else ""
 
 
 def rivals_of(reading: DeviceReading, port: PortId) -> tuple[str, ...]:

@@ -56,6 +56,8 @@ class ApplyRecord:
         Boot scripts by digest.
     undone
         Names of the applies that this rollback takes back.
+    kept
+        Devices that were told to keep their change; they may have done so whatever became of the run.
     """
 
     state: State
@@ -70,6 +72,7 @@ class ApplyRecord:
     deadline: float | None = None
     scripts: Mapping[str, str] = field(default_factory=dict)
     undone: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +147,17 @@ def in_force(history: Iterable[Applied]) -> dict[PortId, tuple[Run, Settings]]:
         for port in applied.record.proven:
             found.setdefault(port, (applied.run, applied.record.wanted[port]))
     return found
+
+
+def wished(history: Iterable[Applied]) -> frozenset[PortId]:
+    """Return the ports that an apply which still holds was to set, whether it proved them or not."""
+    states = {State.DONE, State.FAILED}
+    return frozenset(
+        port
+        for applied in history
+        if applied.run.kind is RunKind.APPLY and applied.record.state in states
+        for port in applied.record.wanted
+    )
 
 
 def undoable(history: Sequence[Applied], name: str | None) -> tuple[Applied, ...]:

@@ -7,7 +7,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fabricctl import readback
-from fabricctl.apply.carry import Result, all_held, carry_out, refuse_if_waiting, revert_now, settle, waiting
+from fabricctl.apply.carry import (
+    Result,
+    all_held,
+    carry_out,
+    not_restored,
+    refuse_if_waiting,
+    revert_now,
+    settle,
+    still_armed,
+    waiting,
+)
 from fabricctl.apply.disruption import holds
 from fabricctl.apply.flow import Options
 from fabricctl.apply.plan import Targets, compare, entry_of
@@ -163,11 +173,10 @@ def _mark(undone: Sequence[Applied], result: Result, store: RecordStore) -> None
     left = set(result.failed) | set(result.held)
     for applied in undone:
         changed = set(applied.record.before)
-        unread = result.plan.unread
         still = tuple(
             port
             for port in applied.record.proven
-            if port in changed and (port in left or port.device in unread)
+            if port in changed and (port in left or result.plan.is_unread(port))
         )
         state = applied.record.state if still else State.ROLLED_BACK
         keep(store, Applied(applied.run, replace(applied.record, state=state, proven=still)))
@@ -175,33 +184,29 @@ def _mark(undone: Sequence[Applied], result: Result, store: RecordStore) -> None
 
 def _take_back_waiting(held: Applied, fabric: Fabric, tools: Tools, store: RecordStore) -> Result:
     tools.report(f"{held.run.id} waits to be confirmed: reverting it")
-    notes = tuple(revert_now(held, fabric, tools))
-    plan = held.record.plan
-    names = [p.device for p in plan.devices if fabric.has_device(p.device)]
-    devices = [fabric.device(name) for name in names]
-    readings = tools.read(devices)
-    drivers = {device.name: readback.driver_of(device) for device in devices}
-    old = _old(held.record)
-    left = compare(fabric, old, readings, drivers)
+    outcomes = revert_now(held, fabric, tools)
+    left, old = not_restored(held.record, fabric, tools)
     wrong = {step.port: f"{step.setting} was not restored" for step in left.steps}
     total = sum(len(values) for values in old.values())
     result = Result(
         run=held.run,
-        state=State.FAILED if wrong or left.unread else State.REVERTED,
-        plan=replace(plan, unread=left.unread),
-        proven=total - len(left.steps) - sum(len(v) for p, v in old.items() if p.device in left.unread),
+        state=State.FAILED if wrong or left.unknown else State.REVERTED,
+        plan=replace(held.record.plan, unread=left.unread, unread_ports=left.unread_ports),
+        proven=total - len(left.steps) - sum(len(v) for p, v in old.items() if left.is_unread(p)),
         total=total,
+        tasks={outcome.device: outcome.tasks for outcome in outcomes},
         failed=wrong,
-        notes=notes,
+        notes=(*still_armed(outcomes, held.record.deadline), *_without_value(held.record)),
     )
     keep(store, Applied(held.run, replace(held.record, state=State.REVERTED, proven=(), deadline=None)))
     store.finish(held.run, result.outcome, "taken back before it was confirmed")
     return result
 
 
-def _old(record: ApplyRecord) -> dict[PortId, dict[str, Value]]:
-    found: dict[PortId, dict[str, Value]] = {}
-    for step in record.plan.steps:
-        if isinstance(step.old, Known):
-            found.setdefault(step.port, {})[step.setting] = step.old.value
-    return found
+def _without_value(record: ApplyRecord) -> list[str]:
+    """Return a line if settings had no value before, so that nothing tells whether they are as they were."""
+    steps = [s for s in record.plan.steps if not isinstance(s.old, Known) and s.setting not in settings.KEPT]
+    if not steps:
+        return []
+    more = f" and {len(steps) - 1} more" if len(steps) > 1 else ""
+    return [f"not compared, what it was is not known: {steps[0].port} {steps[0].setting}{more}"]

@@ -12,12 +12,14 @@ from fabricctl.apply.batches import Batch, batches, ports_of, restrict, waves
 from fabricctl.apply.compose import Job
 from fabricctl.apply.plan import Targets, compare, entry_of
 from fabricctl.apply.render import render_port
-from fabricctl.apply.show import deviation, entry_text
+from fabricctl.apply.show import entry_text, held_lines, mismatch
+from fabricctl.errors import FabricctlError
 from fabricctl.model import settings
 from fabricctl.model.fabric import Device, Fabric
 from fabricctl.model.names import PortId
 from fabricctl.model.plan import DevicePlan, Plan, PushOutcome, Step
 from fabricctl.model.reading import DeviceReading, Known, PortReading
+from fabricctl.model.words import count
 from fabricctl.plugin.protocols import Driver, PortGoal, Scheduler
 
 Readings = Mapping[str, DeviceReading]
@@ -93,6 +95,8 @@ class Rollout:
         By device: pushes that are not confirmed.
     armed
         Ports that were pushed, and neither confirmed nor reverted.
+    kept
+        Devices that were told to keep their change, or are about to be: from then on it may hold.
     deadline
         Unix time at which the first unconfirmed device reverts by itself.
     after
@@ -102,10 +106,12 @@ class Rollout:
     change: Change
     tools: Tools
     progress: Callable[[Rollout], None] = lambda _: None
+    note: Callable[[Rollout], None] = lambda _: None
     failed: dict[PortId, str] = field(default_factory=dict)
     held: dict[PortId, str] = field(default_factory=dict)
     slots: dict[str, list[int]] = field(default_factory=dict)
     armed: set[PortId] = field(default_factory=set)
+    kept: dict[str, None] = field(default_factory=dict)
     deadline: float | None = None
     after: dict[str, DeviceReading] = field(default_factory=dict)
     outcomes: list[PushOutcome] = field(default_factory=list)
@@ -148,8 +154,11 @@ class Rollout:
 
     def confirm(self, plans: Batch) -> None:
         """Stop the revert timers of these ports' devices, keep their settings over reboots, and read back."""
-        jobs = [self._confirm_job(plan) for plan in plans]
-        self.tools.report(f"confirming {len(jobs)} devices")
+        jobs = self._jobs(plans, self._confirm_job)
+        self.tools.report(f"confirming {count(len(jobs), 'device')}")
+        # Noted before it is done: whatever ends this run, what may be kept from now on can be rolled back.
+        self.kept |= dict.fromkeys(job.device.name for job in jobs)
+        self.note(self)
         for outcome in self._push(jobs):
             ports = ports_of([p for p in plans if p.device == outcome.device])
             if outcome.ok:
@@ -161,7 +170,8 @@ class Rollout:
                     if port.port in outcome.ports:
                         self._fail([port], outcome.ports[port.port])
             elif outcome.tasks:
-                self._fail(ports, f"not confirmed: {outcome.message}")
+                until = f"it may revert by itself {self.until()}, or stay and not be saved"
+                self._fail(ports, f"not confirmed: {outcome.message}; {until}")
             else:
                 self._fail(ports, f"not confirmed, it reverts by itself {self.until()}: {outcome.message}")
         if not self.slots:
@@ -173,25 +183,26 @@ class Rollout:
         self.armed.difference_update(ports)
 
     def _batch(self, batch: Batch) -> None:
-        # What an earlier batch has set is part of what a revert leads back to: ports share settings.
-        self._before = {**self.change.before, **self.after}
+        if self.change.auto_confirm:
+            # A revert leads back to what earlier batches have set and kept: ports share settings.
+            self._before = {**self.change.before, **self.after}
         pushed: set[PortId] = set()
         for wave in waves(batch, self.change.fabric, self._whole):
             pushed |= self._wave(restrict(wave, self._sound(ports_of(wave))))
         self._read_back(restrict(batch, pushed), boot=False)
-        self._revert([p for p in ports_of(batch) if p in self.failed and p in self.armed])
-        self._leave_to_timers(batch)
+        self._revert([p for p in self.failed if p in self.armed])
+        self._leave_to_timers()
         if self.change.auto_confirm:
             sound = restrict(batch, self._sound(ports_of(batch)))
             if sound:
                 self.confirm(sound)
 
-    def _leave_to_timers(self, batch: Batch) -> None:
+    def _leave_to_timers(self) -> None:
         """Give up devices on which a port could not be reverted: to confirm them would stop its timer."""
         stuck = {port.device for port in self.armed if port in self.failed}
         if not stuck:
             return
-        ports = ports_of(batch)
+        ports = list(self.armed)
         why = f"left to the device's timer, which reverts it {self.until()}: another port is not reverted"
         self._fail([p for p in self._sound(ports) if p.device in stuck], why)
         self._stop_far_ends()
@@ -202,13 +213,15 @@ class Rollout:
             return set()
         ports = ports_of(wave)
         names = [plan.device for plan in wave]
-        self.tools.report(f"setting {len(ports)} ports on {_few(names)}")
+        self.tools.report(f"setting {count(len(ports), 'port')} on {_few(names)}")
         self._slot += 1
-        jobs = [self._push_job(plan) for plan in wave]
+        jobs = self._jobs(wave, self._push_job)
+        told = {job.device.name for job in jobs}
+        ports = tuple(port for port in ports if port.device in told)
         if self.deadline is None:
             self.deadline = self.tools.now() + self.change.within_s
-        for plan in wave:
-            self.slots.setdefault(plan.device, []).append(self._slot)
+        for name in told:
+            self.slots.setdefault(name, []).append(self._slot)
         self.armed.update(ports)
         for outcome in self._push(jobs):
             mine = [p for p in ports if p.device == outcome.device]
@@ -237,11 +250,12 @@ class Rollout:
             self.change.drivers,
         )
         for port in ports:
-            if port.device in found.unread:
-                self._fail([port], f"could not be read back: {found.unread[port.device]}")
+            why = found.unread.get(port.device) or found.unread_ports.get(port)
+            if why:
+                self._fail([port], f"could not be read back: {why}")
             steps = [s for s in found.steps if s.port == port and (boot or s.setting not in settings.KEPT)]
             if steps:
-                self._fail([port], "; ".join(_mismatch(step) for step in steps))
+                self._fail([port], "; ".join(mismatch(step) for step in steps))
         if not boot:
             self._stop_far_ends()
 
@@ -273,6 +287,10 @@ class Rollout:
             self.failed.setdefault(port, "interrupted")
         try:
             self._revert(touched)
+            for line in held_lines({port: self.failed[port] for port in touched}):
+                self.tools.report(line)
+            if self.kept:
+                self.tools.report(f"changed and kept, or about to be: {_few(list(self.kept))}")
         except KeyboardInterrupt:
             self.tools.report(f"what was not confirmed is reverted by the devices themselves {self.until()}")
 
@@ -288,6 +306,16 @@ class Rollout:
         outcomes = self.tools.push(jobs)
         self.outcomes += outcomes
         return outcomes
+
+    def _jobs(self, plans: Batch, job: Callable[[DevicePlan], Job]) -> list[Job]:
+        """Compose what is sent to each device; what cannot be composed fails its own ports alone."""
+        found = []
+        for plan in plans:
+            try:
+                found.append(job(plan))
+            except FabricctlError as exc:
+                self._fail(ports_of([plan]), str(exc))
+        return found
 
     def _push_job(self, plan: DevicePlan) -> Job:
         device = self.change.fabric.device(plan.device)
@@ -350,6 +378,8 @@ class Rollout:
         return ""
 
     def _why_not(self, outcome: PushOutcome, wrong: str) -> str:
+        if outcome.ok and outcome.device in self.kept:
+            return f'{wrong}: it was kept already; "fabricctl rollback" takes it back'
         if outcome.ok:
             return f"{wrong}, though its script says that it did; set it by hand"
         return f"{outcome.message or wrong}; its timer reverts it {self.until()}"
@@ -385,13 +415,13 @@ class Rollout:
         self.in_use.update(new)
 
     def _hold_unread(self) -> None:
-        planned = set(ports_of(self.change.plan.devices))
-        for name, why in self.change.plan.unread.items():
-            for port in self.change.fabric.device(name).ports:
-                peer = self.change.fabric.peer(port.id)
-                if peer in planned:
-                    text = f"not attempted: its link's other end {port.id} could not be read: {why}"
-                    self._hold([peer], text)
+        plan, fabric = self.change.plan, self.change.fabric
+        of_devices = {p.id: why for name, why in plan.unread.items() for p in fabric.device(name).ports}
+        planned = set(ports_of(plan.devices))
+        for port, why in {**of_devices, **plan.unread_ports}.items():
+            peer = fabric.peer(port)
+            if peer in planned:
+                self._hold([peer], f"not attempted: its link's other end {port} could not be read: {why}")
 
     def _stop_far_ends(self) -> None:
         """Fail the other ends of failed ports: a link with one end changed is worse than one with none.
@@ -436,10 +466,6 @@ def _port_change(device: Device, goal: PortGoal) -> compose.PortChange:
         undo=render_port(device.role, device.driver, name, rdma, goal.before),
         undo_names=tuple(setting for setting in goal.names if setting in goal.before),
     )
-
-
-def _mismatch(step: Step) -> str:
-    return f"{step.setting} {deviation(step.setting, step.new, step.old)}"
 
 
 def _few(names: Sequence[str]) -> str:

@@ -58,20 +58,33 @@ def plan_lines(plan: Plan, judged: Judged | None = None) -> Iterator[str]:
         yield f"left alone, another sets the same on {_names(ports)}: {rival}"
     for device, why in plan.unread.items():
         yield f"could not be read: {device}: {why}"
+    for why, ports in _by_value(plan.unread_ports.items()).items():
+        yield f"could not be read: {_names(ports)}: {why}"
     if judged is not None:
-        yield from judged_lines(judged)
+        yield from judged_lines(judged, plan.unknown)
     yield summary(plan, judged)
 
 
-def judged_lines(judged: Judged) -> Iterator[str]:
-    """Yield what is wrong now and mended by the plan, what is left, and what is not known."""
+def judged_lines(judged: Judged, unread: Mapping[str, str]) -> Iterator[str]:
+    """Yield what is wrong now and mended by the plan, what is left, and what is not known.
+
+    Parameters
+    ----------
+    unread
+        By device or port, why it could not be read: that it proves nothing then is not said again in full.
+    """
     now = _grouped(judged.mended)
     for line in now[:_NOW_SHOWN]:
         yield f"now, until it is applied: {line}"
     if len(now) > _NOW_SHOWN:
         yield f"now, until it is applied: {len(now) - _NOW_SHOWN} more (--json has them all)"
     yield from (fault_line(finding) for finding in judged.left)
-    yield from (f"not proven: {line}" for line in _grouped(judged.unproven))
+    causes = {*unread.values(), *(f"{name} was not read" for name in unread)}
+    follows = [f for f in judged.unproven if any(cause in f.what for cause in causes)]
+    yield from (f"not proven: {line}" for line in _grouped(f for f in judged.unproven if f not in follows))
+    if follows:
+        subjects = list(dict.fromkeys(f.subject for f in follows))
+        yield f"not proven, for want of what could not be read: {_names(subjects)}"
 
 
 def fault_line(finding: Finding) -> str:
@@ -100,7 +113,7 @@ def summary(plan: Plan, judged: Judged | None = None) -> str:
     waiting = (
         f"{count(len(plan.pending), 'setting')} stored and pending until a reset" if plan.pending else ""
     )
-    if not plan.steps and not plan.unread:
+    if not plan.steps and not plan.unknown:
         if waiting:
             return f"nothing to do but to wait: {waiting}{left}"
         return f"nothing to set{left}" if left else "nothing to do: every setting is as intended"
@@ -115,6 +128,8 @@ def summary(plan: Plan, judged: Judged | None = None) -> str:
         text += f"; {count(len(plan.rivals), 'port')} left alone"
     if plan.unread:
         text += f"; {count(len(plan.unread), 'device')} could not be read"
+    if plan.unread_ports:
+        text += f"; {count(len(plan.unread_ports), 'port')} could not be read"
     return text + left
 
 
@@ -161,6 +176,11 @@ def difference(setting: str, old: Entry, new: Value) -> str:
     if isinstance(old, Known) and _by_entry(setting, old.value, new):
         return ", ".join(f"{name}: {a} -> {b}" for name, a, b in _changes(setting, old.value, new))
     return f"{_before(setting, old, new)} -> {value_text(setting, new)}"
+
+
+def mismatch(step: Step) -> str:
+    """Return ``pfc_priorities should be 3, is none`` of a step that is left at the end."""
+    return f"{step.setting} {deviation(step.setting, step.new, step.old)}"
 
 
 def deviation(setting: str, wanted: Value, found: Entry) -> str:

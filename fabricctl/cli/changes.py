@@ -72,7 +72,7 @@ def finish(result: Result | None, started: float, *, as_json: bool, simulated: s
 def _lines(result: Result, seconds: float, simulated: str) -> list[str]:
     lines = [f"{port}: failed: {why}" for port, why in result.failed.items()]
     lines += list(held_lines(result.held))
-    lines += [f"{device}: not changed: {why}" for device, why in result.plan.unread.items()]
+    lines += [f"{name}: not changed: {why}" for name, why in result.plan.unknown.items()]
     lines += [pending_line(item) for item in result.pending]
     lines += [fault_line(finding) for finding in result.faults]
     lines += list(result.notes)
@@ -89,19 +89,22 @@ def _summary(result: Result, seconds: float) -> str:
     changed = len(result.plan.steps)
     name = f"{result.run.id}: " if result.run else ""
     if not result.tasks:
-        idle = "nothing to do" if not changed and not result.plan.unread else "nothing was changed"
+        idle = "nothing to do" if not changed and not result.plan.unknown else "nothing was changed"
         if result.faults and idle == "nothing to do":
             idle = f"nothing to set; {count(len(result.faults), 'fault')} that no setting mends"
         return f"{name}{idle}; 0 tasks on 0 devices; {_proof(result)}; {seconds:.1f} s"
     counts = result.tasks.values()
     sent = f"{count(sum(counts), 'task')} on {count(len(counts), 'device')}, at most {max(counts)} each"
     planned = f"{count(changed, 'setting')} to change on {count(len(result.plan.devices), 'device')}"
+    if result.state is State.REVERTED:
+        planned = f"{count(changed, 'setting')} taken back on {count(len(result.plan.devices), 'device')}"
     return f"{name}{result.state}; {planned}; {sent}; {_proof(result)}; {seconds:.1f} s"
 
 
 def _proof(result: Result) -> str:
     as_what = "as before" if result.state is State.REVERTED else "as intended"
     left = f", {count(len(result.plan.unread), 'device')} not read" if result.plan.unread else ""
+    left += f", {count(len(result.plan.unread_ports), 'port')} not read" if result.plan.unread_ports else ""
     waiting = f", {len(result.pending)} stored and pending until a reset" if result.pending else ""
     return f"read back: {result.proven} of {count(result.total, 'setting')} {as_what}{waiting}{left}"
 

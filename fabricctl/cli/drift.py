@@ -9,6 +9,7 @@ import click
 
 from fabricctl.cli.common import emit_json, find_inventory, inventory_argument, json_option, load, tell, words
 from fabricctl.cli.exits import Exit
+from fabricctl.model.codec import encode
 from fabricctl.model.words import count
 
 if TYPE_CHECKING:
@@ -42,8 +43,8 @@ def command(
       fabricctl drift --limit node2 --json
 
     \b
-    Exit codes: 0 no drift, 2 nothing is recorded, 3 drift, 4 a device could not be read
-    (3 if another one has drifted).
+    Exit codes: 0 no drift, 2 nothing is recorded, 3 drift, 4 a device could not be read, an apply failed on
+    a port, or nothing was compared (3 if another one has drifted).
     """
     from fabricctl.apply.drift import drift  # noqa: PLC0415  jinja2 and paramiko load slowly
     from fabricctl.apply.record import load as history  # noqa: PLC0415
@@ -56,12 +57,14 @@ def command(
     with connected(fabric, tell) as tools:
         found = drift(fabric, known, words(limit, "--limit"), tools)
     if as_json:
-        emit_json(found)
+        emit_json({**encode(found), "simulated": fabric.simulated})
     else:
+        if fabric.simulated:
+            tell(f"simulated: {fabric.simulated}")
         _print(found)
     if found.differences or found.pending:
         raise SystemExit(Exit.PENDING)
-    if found.unread:
+    if found.unread or found.unproven or not found.checked:
         raise SystemExit(Exit.UNKNOWN)
 
 
@@ -77,6 +80,8 @@ def _print(found: Drift) -> None:
         click.echo(pending_line(waiting))
     for device, why in found.unread.items():
         click.echo(f"{device}: could not be read: {why}")
+    if found.unproven:
+        click.echo(f"an apply was to set it and did not prove it: {_few(list(map(str, found.unproven)))}")
     if found.never:
         more = f" and {len(found.never) - 1} more" if len(found.never) > 1 else ""
         click.echo(f"not compared, as no apply has proved it: {found.never[0]}{more}")
@@ -86,7 +91,9 @@ def _print(found: Drift) -> None:
 def _verdict(found: Drift) -> str:
     """Return the last line; what was not read is never called free of drift."""
     differ, compared = len(found.differences), count(found.checked, "setting")
-    if differ:
+    if not found.checked:
+        text = "nothing was compared"
+    elif differ:
         text = f"drift: {differ} of {compared} {'differs' if differ == 1 else 'differ'}"
     else:
         text = "nothing differs on the devices that were read" if found.unread else "no drift"

@@ -53,8 +53,10 @@ def command(
         prepared = prepare(fabric, rules, words(limit, "--limit"), tools)
     plan, judged = prepared.plan, prepared.judged
     if as_json:
-        emit_json({**encode(plan), "checks": judged})
+        emit_json({**encode(plan), "checks": judged, "simulated": fabric.simulated})
     else:
+        if fabric.simulated:
+            tell(f"simulated: {fabric.simulated}")
         for line in plan_lines(plan, judged):
             click.echo(line)
     if plan.unsupported and rules.unsupported is Stance.REFUSE:
@@ -66,7 +68,7 @@ def command(
     to_do = bool(plan.steps or plan.pending)
     if judged.left and not to_do:
         raise SystemExit(Exit.FAILED)
-    if plan.unread:
+    if plan.unknown:
         raise SystemExit(Exit.UNKNOWN)
     if to_do:
         raise SystemExit(Exit.PENDING)

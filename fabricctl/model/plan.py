@@ -78,6 +78,9 @@ class Plan:
         Only devices with steps.
     unread
         By device: one line that says why it could not be read. Nothing is pushed there.
+    unread_ports
+        By port of a device that was read: why nothing that is meant for it could be read there (there is no
+        such port, or the device is another system than the inventory says). Nothing is pushed there.
     pending
         What is stored as meant but waits for a reset. It is neither a step nor done.
     rivals
@@ -93,6 +96,7 @@ class Plan:
     devices: tuple[DevicePlan, ...]
     unsupported: tuple[Unsupported, ...] = ()
     unread: Mapping[str, str] = field(default_factory=dict)
+    unread_ports: Mapping[PortId, str] = field(default_factory=dict)
     pending: tuple[Pending, ...] = ()
     rivals: Mapping[PortId, tuple[str, ...]] = field(default_factory=dict)
     planes: Mapping[PortId, str] = field(default_factory=dict)
@@ -103,6 +107,15 @@ class Plan:
     def steps(self) -> tuple[Step, ...]:
         """All steps of all devices."""
         return tuple(step for device in self.devices for step in device.steps)
+
+    @property
+    def unknown(self) -> dict[str, str]:
+        """By device or port: why it could not be read."""
+        return {**self.unread, **{str(port): why for port, why in self.unread_ports.items()}}
+
+    def is_unread(self, port: PortId) -> bool:
+        """Say whether nothing is known of a port."""
+        return port.device in self.unread or port in self.unread_ports
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -92,6 +93,14 @@ def world(make_world: Callable[..., Any], fakes: Any, monkeypatch: pytest.Monkey
     monkeypatch.setattr("fabricctl.apply.tools.connected", connected)
     monkeypatch.setenv("FABRICCTL_INVENTORY", "/dev/null")
     return made
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Have SIGINT come as an interrupt, also where the tests' own runner has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

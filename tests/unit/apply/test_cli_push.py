@@ -206,6 +206,7 @@ def test_real_pushes_and_what_is_said_of_each(
     assert not _connections()
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_a_signal_leaves_no_connection_behind(serve: Callable[..., tuple[Switch, Device]]) -> None:
     switch, end = serve("leaf1")
     switch.faults.slow_s = 2

@@ -132,6 +132,37 @@ def test_drift_exit_codes_and_lines(call: Call, world: Any) -> None:
     assert found.stdout.splitlines()[-1] == "drift: 1 of 9 settings differs; node1 could not be read"
 
 
+def test_drift_passes_on_nothing(call: Call) -> None:
+    call("apply", "--yes", "--limit", "node1,leaf1")
+    found = call("drift", "--limit", "node2")
+    assert found.exit_code == 4
+    assert found.stdout.splitlines() == [
+        "not compared, as no apply has proved it: node2/eth1",
+        "nothing was compared (0 settings compared)",
+    ]
+
+
+def test_links_that_change_at_one_end_only_are_named(call: Call) -> None:
+    found = call("plan", "--limit", "leaf1")
+    said = "changed at one end only: leaf1/eth1 - node1/eth1 and 1 more; for both ends add "
+    assert f"{said}node1,node2 to --limit" in found.stderr.splitlines()
+    assert "one end" not in call("plan").stderr
+
+
+def test_a_port_that_is_not_there_is_unknown_and_no_step(call: Call, world: Any) -> None:
+    for setting in ("mtu_bytes", "pfc_priorities"):
+        world.set(PortId("node2", "eth1"), setting, "unreadable")
+    found = call("plan", "--limit", "node2")
+    assert found.exit_code == 4
+    lines = found.stdout.splitlines()
+    assert "could not be read: node2/eth1: unparsable" in lines
+    assert lines[-1] == "0 settings to change on 0 devices; 1 port could not be read"
+    done = call("apply", "--yes", "--limit", "node2")
+    assert done.exit_code == 4
+    assert done.stdout.splitlines()[0] == "node2/eth1: not changed: unparsable"
+    assert "1 port not read" in done.stdout.splitlines()[-2]
+
+
 def test_rollback(call: Call, world: Any) -> None:
     call("apply", "--yes")
     result = call("rollback", "--yes")

@@ -449,3 +449,111 @@ def test_what_was_not_known_is_not_restored_and_said(make_world: Make, fakes: An
     assert result.notes == ("node1/eth1 mtu_bytes: left as it is, what it was is not known (unparsable)",)
     assert mtus(world)["node1/eth1"] == "4200"
     assert world.get("node1/eth1", "pfc_priorities") == "()"
+
+
+def test_a_timer_that_never_fired_is_found_and_its_change_taken_back(
+    world: Any, fakes: Any, store: Store
+) -> None:
+    run(world, fakes, store, Options(confirm_within_s=300))
+    world.time += 400
+    assert world.timers() != []
+    result = run(world, fakes, store, mtu=1500, pfc=())
+    assert result.outcome is Outcome.PASS
+    assert (world.timers(), world.leftovers()) == ([], [])
+    assert world.get("leaf1/eth1", "mtu_bytes") == "1500"
+    assert any("was not confirmed in time: seeing that its devices have reverted it" in s for s in world.said)
+    (late,) = [each for each in store.runs(limit=10) if "not confirmed in time" in each.summary]
+    assert late.summary == "not confirmed in time: reverted, and read back so"
+
+
+def test_what_an_unconfirmed_apply_left_behind_is_named(world: Any, fakes: Any, store: Store) -> None:
+    run(world, fakes, store, Options(confirm_within_s=300))
+    world.time += 400
+    world.silent.add("node2")
+    with pytest.raises(UsageError, match="it is reverted"):
+        confirm(world.fabric, None, world.tools(), store)
+    (late,) = [each for each in store.runs(limit=10) if "not confirmed in time" in each.summary]
+    assert late.summary == "not confirmed in time: NOT all reverted: node2: no route to host"
+    assert "  node2: no route to host" in world.said
+
+
+def test_a_port_of_which_nothing_can_be_read_is_no_step(world: Any, fakes: Any, store: Store) -> None:
+    for setting in ("mtu_bytes", "pfc_priorities"):
+        world.set(PortId("node2", "eth1"), setting, "unreadable")
+    result = run(world, fakes, store)
+    assert result.outcome is Outcome.UNKNOWN
+    assert result.plan.unread_ports == {PortId("node2", "eth1"): "unparsable"}
+    assert result.failed == {}
+    assert {str(port): why for port, why in result.held.items()} == {
+        "leaf1/eth2": "not attempted: its link's other end node2/eth1 could not be read: unparsable"
+    }
+    assert world.get("leaf1/eth2", "mtu_bytes") == "1500"
+    assert world.get("leaf1/eth1", "mtu_bytes") == "4200"
+
+
+def test_what_was_kept_before_an_interrupt_can_be_rolled_back(world: Any, fakes: Any, store: Store) -> None:
+    confirms = world.push
+
+    def push(jobs: Any) -> Any:
+        if len(world.pushes) == 2:  # the third is the confirm: one device does it, then comes Ctrl-C
+            confirms(jobs[:1])
+            raise KeyboardInterrupt
+        return confirms(jobs)
+
+    tools = replace(world.tools(), push=push)
+    with pytest.raises(KeyboardInterrupt):
+        apply(world.fabric, fakes.policy(), Options(), tools, store, yes)
+    assert {name for name, mtu in mtus(world).items() if mtu == "4200"} == {"node1/eth1"}
+    (run_of,) = store.runs(limit=5)
+    assert run_of.summary == (
+        'interrupted; node1 may have kept the change ("fabricctl rollback" takes it back), '
+        "the rest was reverted"
+    )
+    assert (
+        'node1/eth1: interrupted (NOT reverted: mtu_bytes is 4200: it was kept already; "fabricctl rollback"'
+        " takes it back)"
+    ) in world.said
+    assert take_back(world, store).outcome is Outcome.PASS
+    assert set(mtus(world).values()) == {"1500"}
+
+
+def test_what_changes_elsewhere_while_it_is_set_is_no_pass(world: Any, fakes: Any, store: Store) -> None:
+    run(world, fakes, store)
+    world.set(PortId("node1", "eth1"), "mtu_bytes", "1500")
+    world.before_push[len(world.pushes) + 1] = lambda: world.set(PortId("leaf1", "eth2"), "mtu_bytes", "9000")
+    world.set(PortId("leaf1", "eth1"), "mtu_bytes", "1500")
+    result = run(world, fakes, store)
+    assert result.outcome is Outcome.FAIL
+    assert {str(port): why for port, why in result.failed.items()} == {
+        "leaf1/eth2": "changed meanwhile: mtu_bytes should be 4200, is 9000"
+    }
+    assert result.state is State.FAILED
+
+
+def test_the_far_end_in_an_earlier_batch_is_reverted_too(make_world: Make, fakes: Any, store: Store) -> None:
+    world = make_world(3)
+    (world.root / "node3/refuse/mtu_bytes").touch()
+    result = run(world, fakes, store, Options(batch=1, confirm_within_s=300))
+    assert {str(port) for port in result.failed} == {"node3/eth1", "leaf1/eth3"}
+    assert all("(reverted, and read back so)" in why for why in result.failed.values())
+    assert world.get("leaf1/eth3", "mtu_bytes") == "1500"
+
+
+def test_a_change_that_waits_elsewhere_is_never_kept(
+    world: Any, fakes: Any, store: Store, tmp_path: Path
+) -> None:
+    with Store.open(tmp_path / "other.sqlite") as other:
+        run(world, fakes, other, Options(confirm_within_s=300))
+    result = run(world, fakes, store)  # all is as intended already, but for the boot scripts
+    assert result.outcome is Outcome.FAIL
+    assert all("waits to be confirmed here" in why for why in result.failed.values())
+    for device in world.fabric.devices:
+        world.fire_timers(device.name)
+    assert set(mtus(world).values()) == {"1500"}
+
+
+def test_drift_is_not_clean_where_an_apply_failed(world: Any, fakes: Any, store: Store) -> None:
+    (world.root / "node2/refuse/mtu_bytes").touch()
+    assert run(world, fakes, store).outcome is Outcome.FAIL
+    found = drift(world.fabric, load(store, world.fabric.source), (), world.tools())
+    assert {str(port) for port in found.unproven} == {"node2/eth1", "leaf1/eth2"}

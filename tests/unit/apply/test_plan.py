@@ -57,12 +57,23 @@ def test_what_is_as_intended_needs_no_step(parts: tuple[Any, Any, Any]) -> None:
 
 def test_missing_is_never_as_intended(parts: tuple[Any, Any, Any]) -> None:
     fabric, intents, drivers = parts
-    plan = planning.make_plan(fabric, intents, reading("node1", mtu_bytes=Missing("no such file")), drivers)
+    held = reading("node1", mtu_bytes=Missing("no such file"), pfc_priorities=Known((3,)))
+    plan = planning.make_plan(fabric, intents, held, drivers)
     assert [(s.setting, s.old) for s in plan.steps] == [
         ("mtu_bytes", Missing("no such file")),
-        ("pfc_priorities", Missing("the driver did not report it")),
         ("boot", Missing("the driver did not report it")),
     ]
+
+
+def test_a_port_of_which_nothing_is_known_is_unread_and_has_no_steps(parts: tuple[Any, Any, Any]) -> None:
+    fabric, intents, drivers = parts
+    plan = planning.make_plan(fabric, intents, reading("node1", mtu_bytes=Missing("no such port")), drivers)
+    port = PortId("node1", "eth1")
+    assert (plan.steps, plan.unread_ports) == ((), {port: "no such port"})
+    assert (plan.is_unread(port), plan.unknown) == (True, {"node1/eth1": "no such port"})
+    # A pair that is probed over it does not pass.
+    found = planning.deviations(fabric, intents, reading("node1", mtu_bytes=Missing("no such port")), drivers)
+    assert found == {port: "every setting (could not be read: no such port)"}
 
 
 def test_a_device_that_cannot_be_read_is_named_and_not_planned(parts: tuple[Any, Any, Any]) -> None:

@@ -212,10 +212,10 @@ def test_findings_are_parted_by_what_the_steps_mend(monkeypatch: pytest.MonkeyPa
 
 def test_many_findings_of_now_are_cut_short_and_those_that_stay_are_not() -> None:
     many = tuple(finding(Outcome.FAIL, f"no {n}") for n in range(12))
-    now = list(judged_lines(Judged(mended=many)))
+    now = list(judged_lines(Judged(mended=many), {}))
     assert len(now) == 9
     assert now[-1] == "now, until it is applied: 4 more (--json has them all)"
-    assert len(list(judged_lines(Judged(left=many)))) == 12
+    assert len(list(judged_lines(Judged(left=many), {}))) == 12
     assert summary(Plan(()), Judged(left=many)) == "nothing to set; 12 faults that no setting mends"
 
 
@@ -224,7 +224,7 @@ def test_the_same_said_of_many_with_their_own_names_stands_together() -> None:
     links = {"leaf1/eth1 - node1/eth1": "node1/eth1", "leaf1/eth11 - node11/eth1": "node11/eth1"}
     found = [finding(Outcome.FAIL, slow.format(node), link) for link, node in links.items()]
     found.append(finding(Outcome.FAIL, slow.format("leaf1/eth2"), "leaf1/eth2 - node2/eth1"))
-    assert list(judged_lines(Judged(mended=tuple(found)))) == [
+    assert list(judged_lines(Judged(mended=tuple(found)), {})) == [
         (
             f"now, until it is applied: leaf1/eth1 - node1/eth1: {slow.format('node1/eth1')}"
             "; the same goes for leaf1/eth11 - node11/eth1"
@@ -235,7 +235,7 @@ def test_the_same_said_of_many_with_their_own_names_stands_together() -> None:
 
 def test_the_same_said_of_many_stands_together() -> None:
     same = tuple(finding(Outcome.UNKNOWN, "it is down", f"leaf1/eth{n}") for n in range(8))
-    assert list(judged_lines(Judged(unproven=same))) == [
+    assert list(judged_lines(Judged(unproven=same), {})) == [
         f"not proven: {', '.join(f'leaf1/eth{n}' for n in range(6))} and 2 more: it is down"
     ]
 

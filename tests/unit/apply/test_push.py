@@ -72,6 +72,7 @@ def test_a_push_ends_at_its_deadline() -> None:
     assert time.monotonic() - began < 30
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_a_signal_stops_it_and_comes_out_as_an_interrupt() -> None:
     timer = threading.Timer(2, signal.raise_signal, [signal.SIGINT])
     timer.start()
