@@ -81,7 +81,7 @@ def push(jobs: Sequence[Job], *, deadline_s: float) -> tuple[PushOutcome, ...]:
     Raises
     ------
     KeyboardInterrupt
-        SIGINT or SIGTERM came while it ran; ansible has been stopped.
+        SIGINT, SIGTERM or SIGHUP came while it ran; ansible has been stopped.
     UsageError
         A device's driver has no playbook, or a script is too long for one command.
     """
@@ -245,7 +245,7 @@ def _run(
 
 @contextlib.contextmanager
 def _stoppable() -> Iterator[threading.Event]:
-    """Set an event on SIGINT and SIGTERM, so that ansible is stopped in order; the old handlers come back.
+    """Set an event on SIGINT, SIGTERM and SIGHUP, so that ansible is stopped in order; the old handlers come back.
 
     A signal that was ignored when we started (a background job of a script) stays ignored.
     """
@@ -257,7 +257,8 @@ def _stoppable() -> Iterator[threading.Event]:
     def note(_number: int, _frame: FrameType | None) -> None:
         stop.set()
 
-    ours = [n for n in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(n) is not signal.SIG_IGN]
+    stopping = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    ours = [number for number in stopping if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, note) for number in ours}
     try:
         yield stop

@@ -117,12 +117,13 @@ def main(argv: list[str] | None = None) -> None:
 def run(argv: list[str] | None = None) -> int:
     """Run the command line and return its exit code.
 
-    SIGTERM is handled as Ctrl-C is, so that a stopped run cleans up in the same way; a signal that whoever
-    called us has made us ignore stays ignored. A command that was called with ``--json`` and ends by an
+    SIGTERM and SIGHUP (the terminal is gone) are handled as Ctrl-C is, so that a stopped run cleans up in the
+    same way; a signal that whoever called us has made us ignore (as nohup does) stays ignored. A command that was called with ``--json`` and ends by an
     error says so as JSON too.
     """
-    if signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN:
-        signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
     with patient() as out:
         code, errors = _call(argv)
         # What the command printed is a whole answer already; a second one would not be JSON any more.

@@ -214,18 +214,22 @@ def test_messages_that_nobody_reads_do_not_end_a_command(monkeypatch: pytest.Mon
 # Signals
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("ignored", [True, False])
 def test_a_signal_that_was_ignored_from_the_beginning_stays_so(
     monkeypatch: pytest.MonkeyPatch,
     ignored: bool,  # noqa: FBT001
+    number: signal.Signals,
 ) -> None:
     seen: list[object] = []
-    monkeypatch.setattr(main.cli, "main", lambda **_: seen.append(signal.getsignal(signal.SIGTERM)))
-    before = signal.signal(signal.SIGTERM, signal.SIG_IGN if ignored else signal.SIG_DFL)
+    monkeypatch.setattr(main.cli, "main", lambda **_: seen.append(signal.getsignal(number)))
+    others = {n: signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGHUP)}
+    signal.signal(number, signal.SIG_IGN if ignored else signal.SIG_DFL)
     try:
         main.run([])
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for other, handler in others.items():
+            signal.signal(other, handler)
     assert (seen == [signal.SIG_IGN]) is ignored
 
 
