@@ -13,8 +13,11 @@ InfiniBand are valid policies.
 With readings, the same is followed through what each port that was read really holds, with what only a
 device can show: trust, buffers with headroom on just the PFC priorities, every further link of the chain that
 the switch's driver knows, a strict CNP queue, Kmax below the point at which the port pauses (where the switch
-knows it), nothing lossless that the policy does not name, RDMA sent with the lossless DSCP, and NICs that
-slow down where switches mark. Fails at each break that was read, unknown where a value is missing.
+knows it), Kmin and Pmax that are not 0 unless they are meant to be, nothing lossless that the policy does not
+name, RDMA sent as RoCE v2 with the lossless DSCP (and with ECN bits that let switches mark it, where they
+are to), a NIC's own idea of RDMA's class, CNPs sent in the policy's class, and NICs that slow down where
+switches mark. Fails at each break that was read, unknown where a value is missing. A setting of what a NIC
+sends that the NIC does not have stays out.
 """
 
 from __future__ import annotations

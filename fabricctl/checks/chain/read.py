@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import cast
 
+from fabricctl.checks.chain import nic
 from fabricctl.model import facts, settings
 from fabricctl.model.fabric import Fabric, LinkLayer, Role
 from fabricctl.model.intent import PortIntent
 from fabricctl.model.names import PortId
 from fabricctl.model.policy import Policy, TrafficClass
-from fabricctl.model.reading import DeviceReading, Known, Value
+from fabricctl.model.reading import DeviceReading, Known, Missing, Value
 from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.plugin.holding import PRIORITIES, Held, driver_of, listed, look, said, same
+from fabricctl.plugin.protocols import Driver
 
 _CHECK = "chain"
 _STRICT = "strict"
@@ -28,11 +29,18 @@ _FOLLOWED = (
     settings.ECN,
     settings.ECN_KMIN,
     settings.ECN_KMAX,
+    settings.ECN_PMAX,
+    settings.ROCE_MODE,
     settings.ROCE_TOS,
+    settings.CNP_DSCP,
+    settings.CNP_PRIORITY,
 )
-"""Settings that the chain is made of; a driver's own come with them on a switch."""
+"""Settings that the chain is made of; a driver's own come with them."""
 
-_THRESHOLDS = frozenset({settings.ECN_KMIN, settings.ECN_KMAX})
+_THRESHOLDS = frozenset({settings.ECN_KMIN, settings.ECN_KMAX, settings.ECN_PMAX})
+_NOTIFICATIONS = frozenset({settings.CNP_DSCP, settings.CNP_PRIORITY})
+_IF_THERE = _NOTIFICATIONS | {settings.ROCE_MODE, settings.ECN_PMAX}
+"""Settings without which the chain is followed all the same, where a port cannot have them."""
 
 
 def marks(policy: Policy, readings: Mapping[str, DeviceReading]) -> bool:
@@ -67,10 +75,13 @@ def port(
     if held.intent.link_layer is LinkLayer.INFINIBAND:
         what = "InfiniBand: credits keep it lossless, there is no chain to follow"
         return (Finding(_CHECK, subject, Outcome.PASS, what),)
-    breaks = list(dict.fromkeys(_breaks(held, policy)))
-    gaps = [f"{setting}: {held.gaps[setting]}" for setting in _followed(held) if setting in held.gaps]
+    driver = driver_of(fabric.device(name.device))
+    own = _own(held, driver)
+    breaks = list(dict.fromkeys(_breaks(held, policy, own)))
+    followed = [each for each in (*_followed(held, marks=marks), *own) if each in held.gaps]
+    gaps = [f"{each}: {held.gaps[each]}" for each in followed if not _stays_out(each, held, driver)]
     if marks and policy.lossless and held.intent.role is Role.NODE:
-        found, missing = _reaction(held, fabric)
+        found, missing = nic.reaction(held, driver)
         breaks += found
         gaps += missing
     bad = [(Outcome.FAIL, what) for what in breaks] + [(Outcome.UNKNOWN, what) for what in gaps]
@@ -89,27 +100,46 @@ def _finding(subject: str, outcome: Outcome, what: str) -> Finding:
     return Finding(_CHECK, subject, outcome, what)
 
 
-def _followed(held: Held) -> Iterator[str]:
-    """Yield the wanted settings that the chain is made of; thresholds only count on a port that marks."""
-    marking = held.known.get(settings.ECN) is not False
-    for setting in _FOLLOWED:
-        if setting in held.wanted and (marking or setting not in _THRESHOLDS):
-            yield setting
-    yield from _own(held)
+def _followed(held: Held, *, marks: bool) -> Iterator[str]:
+    """Yield the wanted settings that the chain is made of, by any driver.
+
+    Thresholds only count on a port that marks, the class of notifications only on a NIC that sends some.
+    """
+    idle: set[str] = set()
+    if held.known.get(settings.ECN) is False:
+        idle |= _THRESHOLDS
+    if not marks or held.known.get(settings.DCQCN) is False:
+        idle |= _NOTIFICATIONS
+    yield from (setting for setting in _FOLLOWED if setting in held.wanted and setting not in idle)
 
 
-def _own(held: Held) -> list[str]:
-    """Return the settings of a switch's driver alone: each is a link of the chain on that system."""
-    return [name for name in held.wanted if "." in name] if held.intent.role is Role.SWITCH else []
+def _own(held: Held, driver: Driver) -> list[str]:
+    """Return the settings of a port's driver alone that are links of the chain on that system.
+
+    All of a switch's are, of a NIC's those that follow from the class of RDMA.
+    """
+    if held.intent.role is Role.NODE:
+        return nic.own(held, driver)
+    return [name for name in held.wanted if "." in name]
 
 
-def _breaks(held: Held, policy: Policy) -> Iterator[str]:
+def _stays_out(setting: str, held: Held, driver: Driver) -> bool:
+    """Say whether a setting is one that the port cannot have and the chain does not need."""
+    if setting not in _IF_THERE and (held.intent.role is not Role.NODE or "." not in setting):
+        return False
+    found = held.reading.settings.get(setting)
+    return setting in driver.unsupported or (isinstance(found, Missing) and found.impossible)
+
+
+def _breaks(held: Held, policy: Policy, own: list[str]) -> Iterator[str]:
     yield from _classification(held, policy)
+    yield from nic.sent(held, policy)
     yield from _classes(held, policy)
     yield from _lossless(held, policy)
     yield from _notifications(held, policy)
+    yield from nic.notifications(held, policy)
     yield from _marking(held)
-    yield from _further(held)
+    yield from _further(held, own)
 
 
 def _classification(held: Held, policy: Policy) -> Iterator[str]:
@@ -132,9 +162,6 @@ def _classification(held: Held, policy: Policy) -> Iterator[str]:
             if strays:
                 lead = "DSCP {} also leads" if len(strays) == 1 else "DSCPs {} also lead"
                 yield f"{lead.format(_spans(strays))} to priority {ours}, which is RDMA's alone"
-    tos = held.known.get(settings.ROCE_TOS)
-    if policy.lossless and isinstance(tos, int) and tos >> 2 != policy.lossless.dscp:
-        yield f"RoCE is sent with DSCP {tos >> 2}, the lossless class has {policy.lossless.dscp}"
 
 
 def _classes(held: Held, policy: Policy) -> Iterator[str]:
@@ -212,6 +239,7 @@ def _marking(held: Held) -> Iterator[str]:
         yield "ECN is on, and the policy means none here"
     if on is not True:
         return
+    yield from _never_or_always(held)
     kmin, kmax = held.known.get(settings.ECN_KMIN), held.known.get(settings.ECN_KMAX)
     if not isinstance(kmax, int):
         return
@@ -227,38 +255,31 @@ def _marking(held: Held) -> Iterator[str]:
             )
 
 
-def _further(held: Held) -> Iterator[str]:
-    for name in _own(held):
+def _never_or_always(held: Held) -> Iterator[str]:
+    """Yield thresholds of 0 that are not meant: a port that marks, and yet has no say in the matter."""
+    if held.known.get(settings.ECN_KMIN) == 0 and held.wanted.get(settings.ECN_KMIN):
+        yield (
+            f"Kmin is 0 bytes, not {said(held.wanted[settings.ECN_KMIN])}: marking begins at an empty queue"
+        )
+    if held.known.get(settings.ECN_PMAX) == 0 and held.wanted.get(settings.ECN_PMAX):
+        yield (
+            f"Pmax is 0 %, not {said(held.wanted[settings.ECN_PMAX])} %:"
+            " nothing is marked before the queue is past Kmax"
+        )
+
+
+def _further(held: Held, own: list[str]) -> Iterator[str]:
+    for name in own:
         if name in held.known and not same(held.known[name], held.wanted[name]):
             found, meant = held.known[name], held.wanted[name]
             yield f"{name} {_differs(found, meant)}: the chain breaks there"
 
 
 def _differs(found: Value, meant: Value) -> str:
-    if isinstance(found, tuple) and isinstance(meant, tuple) and len(found) == len(meant):
+    if isinstance(found, tuple) and isinstance(meant, tuple) and len(found) == len(meant) > 1:
         places = [n for n, (x, y) in enumerate(zip(found, meant, strict=True)) if x != y]
         return f"is {found[places[0]]} at {places[0]}, not {meant[places[0]]}"
     return f"is {said(found)}, not {said(meant)}"
-
-
-def _reaction(held: Held, fabric: Fabric) -> tuple[list[str], list[str]]:
-    """Return breaks and gaps of a NIC's answer to marks: what its driver sets only to have it answer."""
-    driver = driver_of(fabric.device(held.port.device))
-    on, off = (driver.wanted(replace(held.intent, dcqcn=value)) for value in (True, False))
-    breaks, gaps = [], []
-    for name, value in on.items():
-        if value is not True or off.get(name) is True:
-            continue
-        entry = held.reading.settings.get(name)
-        if name in driver.unsupported:
-            gaps.append(f"{name}: {driver.unsupported[name]}")
-        elif entry == Known(value=False):
-            breaks.append(
-                f"switches mark, but the NIC does not slow down for it ({name} is off): pauses spread"
-            )
-        elif not isinstance(entry, Known):
-            gaps.append(f"{name}: {entry.reason if entry else 'the driver did not report it'}")
-    return breaks, gaps
 
 
 def _described(held: Held, policy: Policy) -> str:

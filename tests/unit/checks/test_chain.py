@@ -199,6 +199,7 @@ def test_a_link_of_the_chain_that_one_system_alone_has(
         settings.ECN,
         settings.ECN_KMIN,
         settings.ECN_KMAX,
+        settings.ECN_PMAX,
     ],
 )
 def test_a_link_that_was_not_read_is_unknown(site: Any, port: str, setting: str) -> None:
@@ -213,7 +214,7 @@ def test_a_drivers_own_link_that_was_not_read_is_unknown(site: Any) -> None:
 
 def test_thresholds_of_a_port_that_does_not_mark_are_no_gap(site: Any) -> None:
     site.set("leaf1/Ethernet0", settings.ECN, Known(value=False))
-    for name in (settings.ECN_KMIN, settings.ECN_KMAX):
+    for name in (settings.ECN_KMIN, settings.ECN_KMAX, settings.ECN_PMAX):
         site.set("leaf1/Ethernet0", name, Missing("it does not mark"))
     assert [what[:10] for _, what in site.fails("chain")] == ["ECN is off"]
 
