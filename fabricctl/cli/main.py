@@ -118,8 +118,8 @@ def run(argv: list[str] | None = None) -> int:
     """Run the command line and return its exit code.
 
     SIGTERM and SIGHUP (the terminal is gone) are handled as Ctrl-C is, so that a stopped run cleans up in the
-    same way; a signal that whoever called us has made us ignore (as nohup does) stays ignored. A command that was called with ``--json`` and ends by an
-    error says so as JSON too.
+    same way; a signal that whoever called us has made us ignore (as nohup does) stays ignored. A command that
+    was called with ``--json`` and ends by an error says so as JSON too.
     """
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
