@@ -247,7 +247,8 @@ def _run(
 def _stoppable() -> Iterator[threading.Event]:
     """Set an event on SIGINT, SIGTERM and SIGHUP, so that ansible is stopped in order.
 
-    The old handlers come back. A signal that was ignored when we started (a background job of a script) stays ignored.
+    The old handlers come back. A signal that was ignored when we started (a background job of a script) stays
+    ignored.
     """
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -15,6 +15,9 @@ from fabricctl.model.policy import Policy
 from fabricctl.model.verdict import Finding, Outcome, worst
 from fabricctl.model.words import count
 from fabricctl.plugin import finder
+
+NAMED = 3
+"""So many subjects of which the same is said are named; the rest are counted."""
 
 
 @click.command()
@@ -65,14 +68,48 @@ def _as_text(fabric: Fabric, policy: Policy, findings: tuple[Finding, ...]) -> l
     for check in dict.fromkeys(finding.check for finding in findings):
         of_check = [finding for finding in findings if finding.check == check]
         lines.append(f"{check:<12} {worst(f.outcome for f in of_check):<8} {_counts(of_check)}")
-    lines += [_line(f) for f in findings if f.outcome is not Outcome.PASS]
-    lines += [f"note: {f.subject}: {f.what}" for f in findings if f.outcome is Outcome.PASS and f.next_step]
+    lines += grouped(fabric, findings)
     return [*lines, f"outcome: {worst(f.outcome for f in findings)}"]
 
 
-def _line(finding: Finding) -> str:
-    advice = f"; {finding.next_step}" if finding.next_step else ""
-    return f"{finding.outcome}: {finding.subject}: {finding.what}{advice} [{finding.check}]"
+def grouped(fabric: Fabric, findings: Sequence[Finding]) -> Iterator[str]:
+    """Walk the lines of what did not pass, then the notes; what is said alike of many is one line."""
+    groups: dict[tuple[bool, Outcome, str, str, str], list[Finding]] = {}
+    for finding in findings:
+        passed = finding.outcome is Outcome.PASS
+        if not passed or finding.next_step:
+            # A sentence that begins with the port's own name is the same of all of them.
+            what = finding.what.replace(repr(finding.subject.partition("/")[2]), "''")
+            key = (passed, finding.outcome, finding.check, what, finding.next_step)
+            groups.setdefault(key, []).append(finding)
+    for passed in (False, True):
+        for key, group in groups.items():
+            if key[0] is passed:
+                yield _line(fabric, group)
+
+
+def _line(fabric: Fabric, group: Sequence[Finding]) -> str:
+    """Return the line of findings that say the same."""
+    first, subjects = group[0], _subjects(fabric, [finding.subject for finding in group])
+    if first.outcome is Outcome.PASS:
+        return f"note: {subjects}: {first.what}"
+    advice = f"; {first.next_step}" if first.next_step else ""
+    return f"{first.outcome}: {subjects}: {first.what}{advice} [{first.check}]"
+
+
+def _subjects(fabric: Fabric, subjects: Sequence[str]) -> str:
+    """Return ``34 ports (leaf1/Ethernet0, leaf1/Ethernet4, leaf1/Ethernet8 and 31 more)``; one as it is."""
+    if len(subjects) == 1:
+        return subjects[0]
+    rest = len(subjects) - NAMED
+    listed = ", ".join(subjects[:NAMED]) + (f" and {rest} more" if rest > 0 else "")
+    kinds = {
+        "port": {str(port.id) for device in fabric.devices for port in device.ports},
+        "device": {device.name for device in fabric.devices},
+        "cable": {subject for subject in subjects if " - " in subject},
+    }
+    kind = next((kind for kind, known in kinds.items() if known.issuperset(subjects)), "")
+    return f"{count(len(subjects), kind)} ({listed})" if kind else listed
 
 
 def _counts(findings: Iterable[Finding]) -> str:

@@ -35,6 +35,8 @@ CONNECTION = (
     "ansible_ssh_private_key_file",
     "ansible_connection",
     "ansible_httpapi_port",
+    "ansible_httpapi_use_ssl",
+    "ansible_httpapi_validate_certs",
     "ansible_become",
     "ansible_become_method",
     "ansible_become_user",
@@ -48,6 +50,8 @@ SECRETS = (
     "ansible_password",
     "ansible_ssh_pass",
     "ansible_ssh_password",
+    "ansible_httpapi_pass",
+    "ansible_httpapi_password",
     "ansible_become_pass",
     "ansible_become_password",
 )

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from fabricctl import resources
+from fabricctl.inventory import connections
 from fabricctl.inventory.ansible import CONNECTION, Listing
 from fabricctl.inventory.complaints import Complaint, complaints, dotted
 from fabricctl.inventory.positions import Step
@@ -23,51 +24,16 @@ from fabricctl.inventory.schema import (
     ConnectionVars,
     HostVars,
 )
-from fabricctl.inventory.sources import Kind, Place, Sources, kind_of
-from fabricctl.model.fabric import NETWORK_CLI, REST, Endpoint, LinkLayer, Role
+from fabricctl.inventory.sources import Place, Sources
+from fabricctl.model.fabric import REST, Endpoint, LinkLayer, Role
 from fabricctl.model.names import HOST_NAME
+from fabricctl.model.words import quoted
 from fabricctl.plugin import finder
 
-_CONNECTIONS = {
-    "ssh": "ssh",
-    "smart": "ssh",
-    "paramiko": "ssh",
-    "paramiko_ssh": "ssh",
-    "network_cli": NETWORK_CLI,
-    "ansible.builtin.ssh": "ssh",
-    "ansible.builtin.paramiko_ssh": "ssh",
-    "ansible.netcommon.network_cli": NETWORK_CLI,
-    "httpapi": REST,
-    "ansible.netcommon.httpapi": REST,
-    "local": "local",
-    "ansible.builtin.local": "local",
-}
 _SSH_PORT = 22
 _REST_PORT = 8765
 """Where NVUE listens."""
 _DEVICE_KEYS = frozenset(HostVars.model_fields) - FABRIC_WIDE
-_SHELLS = ("ssh", "local")
-_BECOME = "ansible_become_"
-_OF_SSH = (("ssh",), "put ProxyJump and other options of ssh into ~/.ssh/config")
-_PASSWORD = (("ssh",), "leave it out and use a key: ansible_ssh_private_key_file, or one in the SSH agent")
-_SUDO = (_SHELLS, "sudo must ask for no password: leave it out")
-_UNUSED: Mapping[str, tuple[tuple[str, ...], str]] = {
-    "ansible_ssh_args": _OF_SSH,
-    "ansible_ssh_common_args": _OF_SSH,
-    "ansible_ssh_extra_args": _OF_SSH,
-    "ansible_password": _PASSWORD,
-    "ansible_ssh_pass": _PASSWORD,
-    "ansible_ssh_password": _PASSWORD,
-    "ansible_become_method": (_SHELLS, "commands run through sudo -n"),
-    "ansible_become_user": (_SHELLS, "commands run as root"),
-    "ansible_become_pass": _SUDO,
-    "ansible_become_password": _SUDO,
-}
-"""By variable: the connections that would silently go without it, and what to do instead."""
-_AS_USED = {"ansible_become_method": ("sudo", "ansible.builtin.sudo"), "ansible_become_user": ("root",)}
-"""Values that say what is done anyway."""
-_KEY_FILES = ("ansible_ssh_private_key_file", "ansible_private_key_file")
-"""Where a private key is named; the first that is given counts."""
 _NAME_ADVICE = "use letters, digits, dots, dashes and underscores, no dash or dot first"
 
 
@@ -129,7 +95,8 @@ class HostReader:
         self._check_driver(name, given)
         self._check_scheduler(name, given)
         endpoint = self._endpoint(name, given, connection)
-        self._check_connection(name, variables, _CONNECTIONS.get(connection.connection), endpoint)
+        if connection.connection in connections.CONNECTIONS:
+            self._check_connection(name, variables, endpoint)
         return Host(name, given, endpoint)
 
     def _check_name(self, name: str) -> None:
@@ -198,7 +165,7 @@ class HostReader:
             self.note(host, (f"{PREFIX}scheduler_node",), "a switch runs no jobs", "leave it out")
 
     def _endpoint(self, host: str, given: HostVars, connection: ConnectionVars) -> Endpoint:
-        kind = _CONNECTIONS.get(connection.connection)
+        kind = connections.CONNECTIONS.get(connection.connection)
         if kind is None:
             what = f"{connection.connection} cannot be used"
             self.note(
@@ -224,31 +191,18 @@ class HostReader:
             ca_file=_expanded(given.ca_file, self.sources.base),
         )
 
-    def _check_connection(
-        self, host: str, variables: Mapping[str, Any], kind: str | None, endpoint: Endpoint
-    ) -> None:
-        """Refuse connection variables that Ansible would heed and fabricctl does not, and missing files."""
-        unused = {key: advice for key, (kinds, advice) in _UNUSED.items() if kind in kinds}
-        if not endpoint.become:
-            unused = {key: advice for key, advice in unused.items() if not key.startswith(_BECOME)}
-        for key, advice in unused.items():
-            if variables.get(key) and variables[key] not in _AS_USED.get(key, ()):
-                self.note(host, (key,), "cannot be used", advice)
-        if kind in {"ssh", NETWORK_CLI} and not self._is_shipped:
-            self._check_files(host, variables, endpoint)
-
-    def _check_files(self, host: str, variables: Mapping[str, Any], endpoint: Endpoint) -> None:
-        """Refuse a key or host keys that are not on this machine: no login could use them."""
-        key = next((name for name in _KEY_FILES if variables.get(name)), _KEY_FILES[0])
-        hint = "it is on the machine that you administer from; leave it out to use the SSH agent"
-        keys_hint = "record the host keys in it with ssh-keyscan, and compare the fingerprints"
-        for variable, file, advice in (
-            (key, endpoint.key_file, hint),
-            (f"{PREFIX}known_hosts", endpoint.known_hosts, keys_hint),
-        ):
-            if file and kind_of(Path(file)) in {Kind.NONE, Kind.FOLDER}:
-                shown = "as it says" if self.place(host, (variable,)).secret else file
-                self.note(host, (variable,), f"there is no file {shown}", advice)
+    def _check_connection(self, host: str, variables: Mapping[str, Any], endpoint: Endpoint) -> None:
+        """Refuse connection variables that would silently not be used, and files that are not as needed."""
+        flaws = [*connections.unused(variables, endpoint)]
+        if not self._is_shipped:
+            flaws += connections.unusable_files(variables, endpoint)
+        for flaw in flaws:
+            what, advice = flaw.what, flaw.next_step
+            if flaw.file:
+                secret = self.place(host, (flaw.variable,)).secret
+                what = what.replace("FILE", "as it says" if secret else flaw.file)
+                advice = advice.replace("FILE", "it" if secret else quoted(flaw.file))
+            self.note(host, (flaw.variable,), what, advice)
 
     @functools.cached_property
     def _is_shipped(self) -> bool:

@@ -1,13 +1,13 @@
-"""What a policy file may say."""
+"""What each value of a policy file may be; what they must be together is in ``policy_rules``."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from fabricctl.inventory.quantities import duration_s, size_bytes
 from fabricctl.inventory.schema import Int, Strict, Text, Title
@@ -77,19 +77,6 @@ class MtuFile(Strict):
     nic_bytes: Mtu | None = None
     switch_bytes: Mtu | None = None
 
-    @model_validator(mode="after")
-    def _fit(self) -> Self:
-        if self.nic_bytes is None or self.switch_bytes is None:
-            return self
-        needed = self.rdma_bytes + RDMA_HEADERS_BYTES
-        if self.nic_bytes < needed:
-            raise ValueError(
-                f"rdma_bytes {self.rdma_bytes} needs nic_bytes {needed} or more, not {self.nic_bytes}"
-            )
-        if self.switch_bytes < self.nic_bytes:
-            raise ValueError(f"switch_bytes {self.switch_bytes} is less than nic_bytes {self.nic_bytes}")
-        return self
-
 
 class EcnFile(Strict):
     """One profile of ``ecn``."""
@@ -98,12 +85,6 @@ class EcnFile(Strict):
     kmax: Size
     pmax: Percent
 
-    @model_validator(mode="after")
-    def _ascending(self) -> Self:
-        if self.kmin >= self.kmax:
-            raise ValueError(f"kmin ({self.kmin} bytes) must be less than kmax ({self.kmax} bytes)")
-        return self
-
 
 class LossFile(Strict):
     """``limits.loss``."""
@@ -111,12 +92,6 @@ class LossFile(Strict):
     max_rate: Annotated[float, Field(ge=0, lt=1)] = 0.0
     bound_rate: Annotated[float, Field(gt=0, lt=1)]
     confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
-
-    @model_validator(mode="after")
-    def _bound_above_rate(self) -> Self:
-        if self.bound_rate <= self.max_rate:
-            raise ValueError("bound_rate must be more than max_rate, or no number of packets can prove it")
-        return self
 
 
 def latency_limits(probe: str, topology: str, given: Mapping[str, Any]) -> tuple[LatencyLimit, ...]:
@@ -194,15 +169,6 @@ class BuffersFile(Strict):
     priority: dict[Priority, Priority]
     bytes: dict[Priority, Size]
 
-    @model_validator(mode="after")
-    def _roomy(self) -> Self:
-        for priority, buffer in enumerate(self.by_priority):
-            if buffer not in self.bytes:
-                raise ValueError(
-                    f"priority {priority} is sent to buffer {buffer}, which has no size in bytes"
-                )
-        return self
-
     @property
     def by_priority(self) -> tuple[int, ...]:
         """The buffer of each priority."""
@@ -225,14 +191,6 @@ class WatchdogFile(Strict):
     detect_ms: Milliseconds = 400
     restore_ms: Milliseconds = 400
     action: Literal["drop", "forward"] = "drop"
-
-    @model_validator(mode="after")
-    def _seen_in_time(self) -> Self:
-        if 2 * self.poll_ms > self.detect_ms:
-            raise ValueError(f"detect_ms {self.detect_ms} must be at least twice poll_ms {self.poll_ms}")
-        if self.poll_ms > self.restore_ms:
-            raise ValueError(f"restore_ms {self.restore_ms} must not be below poll_ms {self.poll_ms}")
-        return self
 
 
 def _switched_off(value: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from fabricctl.model.certificate import Certificate
 from fabricctl.model.fabric import Fabric, Port, Role
@@ -123,6 +123,15 @@ class Method(Protocol):
 
     def confirm(self, apply_id: str, slots: Sequence[int]) -> str:
         """Return what stops the device's timers and saves its configuration; it fails if it was too late."""
+        ...
+
+
+@runtime_checkable
+class Choosy(Protocol):
+    """A driver that can say what its devices refuse of an intent: more than they have, or out of range."""
+
+    def refused(self, intent: PortIntent) -> Mapping[str, str]:
+        """Return by setting why a push would fail; pure, and nothing was read."""
         ...
 
 

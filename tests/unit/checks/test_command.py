@@ -102,7 +102,8 @@ def test_a_failed_check_is_shown_in_full_and_exits_1(site: Path) -> None:
     assert result.exit_code == 1
     assert result.stdout.splitlines()[-1] == "outcome: fail"
     assert (
-        f"fail: leaf1/swp1: CNPs ride priority 6, which PFC can pause; mend the policy {policy} [chain]"
+        "fail: 4 ports (node1/eth1, node2/eth1, leaf1/swp1 and 1 more): "
+        f"CNPs ride priority 6, which PFC can pause; mend the policy {policy} [chain]"
     ) in result.stdout.splitlines()
 
 

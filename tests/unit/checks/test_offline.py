@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,15 +10,16 @@ import pytest
 
 from fabricctl.apply.intent import intents
 from fabricctl.checks import agreement, capability, chain
-from fabricctl.errors import UsageError
+from fabricctl.errors import RefusedError, UsageError
 from fabricctl.model import settings
-from fabricctl.model.fabric import Device, Endpoint, Fabric, Link, LinkLayer, Port, Role
+from fabricctl.model.fabric import NETWORK_CLI, REST, Device, Endpoint, Fabric, Link, LinkLayer, Port, Role
 from fabricctl.model.intent import PortIntent
 from fabricctl.model.names import PortId
 from fabricctl.model.policy import EcnProfile, Limits, MtuPolicy, Policy, Stance, TrafficClass
 from fabricctl.model.reading import Value
 from fabricctl.model.verdict import Finding, Outcome, worst
 from fabricctl.plugin import finder
+from fabricctl.plugin.protocols import Query
 
 NIC = PortId("node1", "eth1")
 SWITCH = PortId("leaf1", "swp1")
@@ -292,6 +293,19 @@ class Stub:
     def wanted(self, intent: PortIntent) -> Mapping[str, Value]:
         return {settings.MTU: intent.mtu_bytes, settings.PFC: intent.pfc_priorities}
 
+    def queries(self, ports: Sequence[Port]) -> tuple[Query, ...]:
+        for port in ports:
+            if port.id.port == "p/1":
+                raise RefusedError("'p/1' is no port", device=port.id.device, next_step="write p1")
+        return (Query("all", ("sh", "-c", "echo all")),)
+
+
+class Choosy(Stub):
+    """One that also says what its devices refuse."""
+
+    def refused(self, intent: PortIntent) -> Mapping[str, str]:
+        return {settings.PFC: "there is room for none"} if intent.pfc_priorities else {}
+
 
 @pytest.fixture
 def stub(monkeypatch: pytest.MonkeyPatch) -> Stub:
@@ -356,3 +370,77 @@ def test_infiniband_without_a_driver_passes() -> None:
     assert {f.outcome for f in _capability(replace(POLICY, unsupported=Stance.REFUSE), fabric)} == {
         Outcome.PASS
     }
+
+
+def _failures(fabric: Fabric, policy: Policy = POLICY) -> list[tuple[str, str, str]]:
+    found = _capability(policy, fabric)
+    assert {f.outcome for f in found} <= {Outcome.PASS, Outcome.FAIL}
+    return [(f.subject, f.what, f.next_step) for f in found if f.outcome is Outcome.FAIL]
+
+
+def test_a_name_that_the_driver_refuses_fails_in_its_own_words(stub: Stub) -> None:
+    stub.unsupported = {}
+    odd = [Port(PortId("node1", name)) for name in ("p/1", "eth1")]
+    fabric = Fabric((Device("node1", Role.NODE, "stub", Endpoint("n"), tuple(odd)),), ())
+
+    assert _failures(fabric) == [("node1/p/1", "'p/1' is no port", "write p1")]
+    assert [f.outcome for f in _capability(POLICY, fabric)] == [Outcome.FAIL]
+
+
+def test_a_value_that_devices_refuse_fails_port_by_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = Choosy()
+    monkeypatch.setattr(finder, "nic_driver", lambda _: driver)
+    monkeypatch.setattr(finder, "switch_driver", lambda _: driver)
+    why = ("pfc_priorities: there is room for none", "change it in the policy or the inventory")
+
+    assert _failures(_fabric()) == [("node1/eth1", *why), ("leaf1/swp1", *why)]
+    assert _failures(_fabric(), replace(POLICY, pfc_priorities=())) == []
+
+
+PORTS = {"dell_sonic": "Eth1/1", "eos": "Ethernet1", "nxos": "Ethernet1/1", "sonic": "Ethernet0"}
+LINES = {"dell_sonic", "eos", "nxos"}
+"""Drivers of switches whose own command line is spoken to."""
+CLI = "set ansible_connection: ansible.netcommon.network_cli"
+SSH = "set ansible_connection: ssh"
+
+
+def _alone(role: Role, driver: str, connection: str) -> Fabric:
+    port = Port(PortId("d1", PORTS.get(driver, "eth1")), speed_gbps=100)
+    return Fabric((Device("d1", role, driver, Endpoint("d", connection=connection), (port,)),), ())
+
+
+@pytest.mark.parametrize("connection", ["ssh", "local", NETWORK_CLI, REST])
+@pytest.mark.parametrize("driver", finder.names("switch driver"))
+def test_a_switch_is_reached_as_its_driver_speaks(driver: str, connection: str) -> None:
+    lines = driver in LINES
+    reasons = {
+        "ssh": "speaks to a command line, and ssh leads to a shell",
+        "local": "speaks to a command line, and local leads to a shell",
+        NETWORK_CLI: "needs a shell, and network_cli has none",
+        REST: "asks nothing of a REST interface",
+    }
+    can = {REST: driver == "cumulus", NETWORK_CLI: lines}.get(connection, not lines)
+    expected = [("d1", f"the driver {driver} {reasons[connection]}", CLI if lines else SSH)]
+
+    assert _failures(_alone(Role.SWITCH, driver, connection)) == ([] if can else expected)
+
+
+@pytest.mark.parametrize("connection", ["ssh", "local", NETWORK_CLI, REST])
+@pytest.mark.parametrize("driver", finder.names("NIC driver"))
+def test_a_node_has_a_shell(driver: str, connection: str) -> None:
+    found = _failures(_alone(Role.NODE, driver, connection))
+
+    assert [f[0] for f in found] == ([] if connection in {"ssh", "local"} else ["d1"])
+    assert all(f[2] == SSH for f in found)
+
+
+@pytest.mark.parametrize("priorities", [(3,), (3, 4), (3, 4, 5)])
+def test_more_pfc_priorities_than_a_system_has_fail_offline(priorities: tuple[int, ...]) -> None:
+    policy = replace(POLICY, mtu=MtuPolicy(9000, 9216, 4096), pfc_priorities=priorities)
+    failures = _failures(_alone(Role.SWITCH, "dell_sonic", NETWORK_CLI), policy)
+    expected = (
+        "d1/Eth1/1",
+        "pfc_priorities: a switch has PFC on 2 priorities at most",
+        "change it in the policy or the inventory",
+    )
+    assert failures == ([expected] if len(priorities) > 2 else [])

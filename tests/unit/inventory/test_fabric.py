@@ -117,9 +117,14 @@ def test_connections(path: Path, given: str, used: str) -> None:
     assert inventory.read(path)[0].device("leaf1").endpoint.connection == used
 
 
-@pytest.mark.parametrize("connection", ["network_cli", "local"])
-def test_passwords_and_options_of_ssh_are_nothing_to_other_connections(path: Path, connection: str) -> None:
-    given = f"ansible_connection: {connection}, ansible_password: hidden, ansible_ssh_common_args: -4"
+@pytest.mark.parametrize(
+    ("connection", "given"),
+    [("network_cli", "ansible_ssh_common_args: -4"), ("local", "ansible_password: hidden")],
+)
+def test_passwords_and_options_of_ssh_are_nothing_where_it_is_not_used(
+    path: Path, connection: str, given: str
+) -> None:
+    given = f"ansible_connection: {connection}, {given}"
     path.write_text(INVENTORY.replace("ansible_host: 192.0.2.11", given))
 
     fabric, _ = inventory.read(path)

@@ -26,7 +26,6 @@ all:
       ansible_connection: CONNECTION
       ansible_host: 192.0.2.1
       ansible_user: cumulus
-      ansible_password: hidden
       fabric_password_file: keys/leaf1
 """
 
@@ -35,6 +34,10 @@ def _read(folder: Path, text: str) -> Endpoint:
     policy = resources.folder("inventories") / "policies" / "lossless-roce.yml"
     (folder / "policy.yml").write_text(policy.read_text())
     (folder / "inventory.yml").write_text(text)
+    (folder / "keys").mkdir(exist_ok=True)
+    (folder / "keys" / "leaf1").write_text("hidden\n")
+    (folder / "keys" / "leaf1").chmod(0o600)
+    (folder / "ca.pem").touch()
     fabric, _ = inventory.read(folder / "inventory.yml")
     assert "hidden" not in repr(fabric)
     return fabric.device("leaf1").endpoint
@@ -63,7 +66,7 @@ def test_another_port_is_ansibles_variable(tmp_path: Path, given: str, port: int
 
 
 def test_without_a_port_ssh_has_its_own(tmp_path: Path) -> None:
-    text = INVENTORY.replace("CONNECTION", "ssh").replace("      ansible_password: hidden\n", "")
+    text = INVENTORY.replace("CONNECTION", "ssh")
     assert _read(tmp_path, text).port == 22
 
 

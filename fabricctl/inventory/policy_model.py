@@ -1,0 +1,64 @@
+"""Turns a policy file into the model's policy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from fabricctl.inventory.policy_schema import LimitsFile, PolicyFile, latency_limits
+from fabricctl.model.policy import (
+    EcnProfile,
+    GatePolicy,
+    LatencyLimit,
+    Limits,
+    LossLimit,
+    MtuPolicy,
+    Policy,
+    TrafficClass,
+    Watchdog,
+)
+
+
+def latency_of(probe: str, topologies: dict[Any, dict[str, float]]) -> tuple[LatencyLimit, ...]:
+    """Return the latency limits of one probe."""
+    return tuple(
+        limit for name, given in topologies.items() for limit in latency_limits(probe, str(name), given)
+    )
+
+
+def policy_of(given: PolicyFile, path: Path) -> Policy:
+    """Return what the policy file at `path` means."""
+    mtu, gate = given.mtu, given.gate
+    rdma = mtu.rdma_bytes
+    return Policy(
+        name=given.name,
+        link_layer=given.link_layer,
+        lossless=TrafficClass(**given.lossless.model_dump()) if given.lossless else None,
+        cnp=TrafficClass(**given.cnp.model_dump()) if given.cnp else None,
+        mtu=MtuPolicy(mtu.nic_bytes or rdma, mtu.switch_bytes or rdma, rdma),
+        pfc_priorities=tuple(sorted(given.pfc_priorities or ())),
+        ecn={speed: EcnProfile(e.kmin, e.kmax, e.pmax) for speed, e in (given.ecn or {}).items()},
+        limits=_model_limits(given.limits),
+        gate=GatePolicy(gate.max_age, gate.unknown, gate.simulated, gate.pairs),
+        class_weights=dict(given.class_weights),
+        unsupported=given.unsupported,
+        source=str(path.resolve()),
+        dscp_map=given.dscp_map,
+        watchdog=Watchdog(**given.pfc_watchdog.model_dump()) if given.pfc_watchdog else None,
+        # Where nothing marks, nothing is to be heeded, and what NICs would do about it is their own matter.
+        dcqcn=(True if given.ecn and given.cnp else None) if given.dcqcn is None else given.dcqcn,
+        nic_parameters=given.nic_parameters,
+        nic_priority_buffer=given.nic_buffers.by_priority if given.nic_buffers else (),
+        nic_buffer_bytes=given.nic_buffers.sizes if given.nic_buffers else (),
+    )
+
+
+def _model_limits(given: LimitsFile) -> Limits:
+    return Limits(
+        latency=tuple(limit for probe, by in given.latency.items() for limit in latency_of(probe, by)),
+        loss=LossLimit(**given.loss.model_dump()) if given.loss else None,
+        latency_samples=given.latency_samples,
+        warmup=given.warmup,
+        message_bytes=given.message_bytes,
+        loss_queue_pairs=given.loss_queue_pairs,
+    )
