@@ -46,7 +46,11 @@ class Cli:
 
     def applied(self) -> Tree:
         """Return the applied configuration, ranges expanded."""
-        return nvue.merged(self._json("config", "show"))
+        words = ("config", "show")
+        said = self._run(*words, "-o", "json")
+        if not said.strip():
+            raise Failed(f"nv {' '.join(words)}: it printed nothing")  # not even a factory's is empty
+        return nvue.merged(_parsed(said, words))
 
     def revisions(self) -> dict[str, str] | None:
         """Return the state of every revision; None where ``nv`` cannot list them (5.4 and earlier)."""
@@ -122,11 +126,7 @@ class Cli:
             Path(path).unlink()
 
     def _json(self, *words: str) -> Any:
-        said = self._run(*words, "-o", "json")
-        try:
-            return json.loads(said) if said.strip() else []
-        except ValueError:
-            raise Failed(f"nv {' '.join(words)}: it printed no JSON: {_line(said)}") from None
+        return _parsed(self._run(*words, "-o", "json").strip() or "[]", words)
 
     def _run(self, *words: str) -> str:
         try:
@@ -239,10 +239,19 @@ class Rest:
             connection.close()
         if reply.status >= _OK:
             raise Failed(f"{what}: HTTP {reply.status}: {_line(said)}")
+        if verb == "GET" and reply.status == http.HTTPStatus.OK and not said.strip():
+            raise Failed(f"{what}: it said nothing")
         try:
             return json.loads(said) if said.strip() else {}
         except ValueError:
             raise Failed(f"{what}: it is no JSON: {_line(said)}") from None
+
+
+def _parsed(said: str, words: tuple[str, ...]) -> Any:
+    try:
+        return json.loads(said)
+    except ValueError:
+        raise Failed(f"nv {' '.join(words)}: it printed no JSON: {_line(said)}") from None
 
 
 def _states(shown: Any) -> dict[str, str]:

@@ -128,21 +128,26 @@ def _push(nvue: Channel, order: Order) -> None:
 
 def _refuse_others(nvue: Channel) -> None:
     """Refuse where a change waits to be confirmed, or is staged: to apply would apply that too."""
-    states = nvue.revisions()
-    for revision, state in (states or {}).items():
-        if state == _WAITS or state in _AT_WORK:
-            raise Stop(
-                RC_BUSY,
-                f"revision {revision} waits to be confirmed here; confirm it or let its timer revert it",
-            )
-    for name, record in _records():
-        if record and states is None and not goal_is_gone(nvue, record):
-            raise Stop(
-                RC_BUSY, f"{name[:-5]} waits to be confirmed here; confirm it or let its timer revert it"
-            )
+    records = _records()
+    _refuse_waiting(nvue, records)
+    for name, _ in records:
         _forget(name)
     if nvue.staged():
         raise Stop(RC_BUSY, "changes are staged here and not applied (nv config diff): apply or detach them")
+
+
+def _refuse_waiting(nvue: Channel, records: list[tuple[str, Order | None]]) -> None:
+    """Refuse where a change waits to be confirmed, whoever made it; name its apply if it is one of ours."""
+    states = nvue.revisions()
+    waiting = ""
+    for revision, state in (states or {}).items():
+        if state == _WAITS or state in _AT_WORK:
+            ours = [name[:-5] for name, record in records if record and record["revision"] == revision]
+            waiting = ours[-1] if ours else f"revision {revision}"
+    if states is None:
+        waiting = next((name[:-5] for name, rec in records if rec and not goal_is_gone(nvue, rec)), "")
+    if waiting:
+        raise Stop(RC_BUSY, f"{waiting} waits to be confirmed here; confirm it or let its timer revert it")
 
 
 def goal_is_gone(nvue: Channel, record: Order) -> bool:
@@ -213,6 +218,10 @@ def _confirm(nvue: Channel, order: Order) -> None:
         if name not in found:
             raise Stop(RC_TOO_LATE, f"{name} was reverted before it was confirmed")
         _keep(nvue, name, found[name])
+    # What another change has set and may yet revert is not to be saved.
+    _refuse_waiting(
+        nvue, [(name, record) for name, record in _records() if record and not record.get("kept")]
+    )
     nvue.save()
     left = nvue.unsaved()
     if left:

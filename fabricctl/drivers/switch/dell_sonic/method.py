@@ -49,10 +49,9 @@ class DellSonicMethod:
 
     def confirm(self, apply_id: str, slots: Sequence[int]) -> str:
         """Return what stops the timers and saves the configuration."""
-        found = [f"! fabricctl confirm {_checked(apply_id)}"]
-        if slots:
-            found += [*_in_shell(script.confirm(apply_id, slots), ""), "sonic-cli", "terminal length 0"]
-        return lines.text([*found, "write memory"])
+        body = script.confirm(_checked(apply_id), slots)
+        first = f"! fabricctl confirm {apply_id}"
+        return lines.text([first, *_in_shell(body, ""), "sonic-cli", "terminal length 0", "write memory"])
 
 
 def _told(name: str, goals: Sequence[PortGoal], within_s: int, refused: Sequence[str]) -> list[str]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fabricctl.drivers.answers import Unread
-from fabricctl.drivers.switch.dell_sonic import objects, slots, terms
+from fabricctl.drivers.switch.dell_sonic import objects, slots, steps, terms
 from fabricctl.drivers.switch.dell_sonic.objects import Objects
 from fabricctl.model import settings
+from fabricctl.model.fabric import Port
+from fabricctl.model.intent import PortIntent
+from fabricctl.model.names import PortId
 from fabricctl.model.reading import Value
 from fabricctl.plugin.protocols import PortGoal
 
@@ -25,6 +29,9 @@ _WATCHING = (
     settings.WATCHDOG_RESTORE,
     settings.WATCHDOG_ACTION,
 )
+_ANY = PortId("-", "Eth1/1")
+_EMPTY: Mapping[str, Value] = {terms.LINES: (), terms.OBJECTS: ()}
+_UNREAD = "it could not be read, so that nothing could restore it"
 _ACTIONS = frozenset({"drop", "forward", "alert"})
 
 
@@ -33,6 +40,8 @@ class Refusal(Exception):  # noqa: N818  it is said to the user as it is
 
     def __init__(self, setting: str, why: str) -> None:
         super().__init__(f"{setting}: {why}")
+        self.setting = setting
+        self.why = why
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +74,9 @@ def change(goals: Sequence[PortGoal]) -> Change:
     ports: list[_Port] = []
     for goal in goals:
         port = _Port(goal)
+        if terms.OBJECTS not in goal.before:
+            refused[port.name] = str(Refusal("configuration", _UNREAD))
+            continue
         try:
             port.fill(known)
         except Refusal as no:
@@ -93,6 +105,25 @@ def change(goals: Sequence[PortGoal]) -> Change:
     )
 
 
+def refused(intent: PortIntent) -> Mapping[str, str]:
+    """Return by setting why the switch cannot hold what is meant for a port, whatever it holds now."""
+    return _refused(frozenset(steps.wanted(intent).items()))
+
+
+@functools.lru_cache(maxsize=256)
+def _refused(wanted: frozenset[tuple[str, Value]]) -> Mapping[str, str]:
+    """Set each setting by itself on a port that holds nothing; the ports of a fabric want few things."""
+    values = dict(wanted)
+    found: dict[str, str] = {}
+    for name in sorted(values):
+        goal = PortGoal(Port(_ANY), (name,), values, _EMPTY)
+        try:
+            _Port(goal).fill(Objects(None))
+        except Refusal as no:
+            found.setdefault(no.setting, no.why)
+    return found
+
+
 class _Port:
     """One port: what it holds, what it is to hold, and which of its slots may change."""
 
@@ -109,7 +140,7 @@ class _Port:
         """Work out what the port is to hold; Refusal if the switch cannot hold it."""
         lines = self.goal.before.get(terms.LINES)
         if not isinstance(lines, tuple):
-            raise Refusal("configuration", "it could not be read, so that nothing could restore it")
+            raise Refusal("configuration", _UNREAD)
         try:
             self.old = slots.read(str(line) for line in lines)
         except Unread as exc:

@@ -133,16 +133,30 @@ end $failed
 
 
 def confirm(apply_id: str, slots: Sequence[int]) -> str:
-    """Return the script that stops the timers, and takes away what nobody uses any more."""
-    parts = [_prologue(), f"{_USER}\n{_CLI}{_CLEAN}late=0"]
+    """Return the script that stops the timers, and takes away what nobody uses any more.
+
+    It fails if the timer of anything else runs: what that may yet revert is not to be saved.
+    """
     names = [slot_name(apply_id, slot) for slot in slots]
+    mine = f"case $other in {'|'.join(map(_q, names))}) continue;; esac\n  " if names else ""
+    others = f"""\
+for other in {FOLDER}/*.[0-9][0-9][0-9][0-9]/; do
+  [ -d "$other" ] || continue
+  other=${{other%/}}; other=${{other##*/}}
+  {mine}systemctl is-active --quiet "fabricctl-revert-$other.timer" </dev/null && end {lines.RC_BUSY}
+done"""
+    parts = [_prologue(), others]
+    if names:
+        parts.append(f"{_USER}\n{_CLI}{_CLEAN}late=0")
     for name in names:
         unit, folder = _q(_unit(name)), f"{FOLDER}/{name}"
         parts.append(f"systemctl stop {unit}.timer {unit}.service </dev/null 2>/dev/null")
         parts.append(f"if ! [ -d {_q(folder)} ] || [ -e {_q(folder + '/reverting')} ]; then late=1; fi")
-    parts.append(f"[ $late = 0 ] || end {lines.RC_TOO_LATE}")
-    parts += [f"rm -rf {_q(f'{FOLDER}/{name}')}" for name in names]
-    parts += ["clean", "end 0"]
+    if names:
+        parts.append(f"[ $late = 0 ] || end {lines.RC_TOO_LATE}")
+        parts += [f"rm -rf {_q(f'{FOLDER}/{name}')}" for name in names]
+        parts.append("clean")
+    parts.append("end 0")
     return "\n".join(parts) + "\n"
 
 

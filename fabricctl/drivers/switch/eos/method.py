@@ -16,7 +16,13 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 # above the list.
 _TIMED = r'"pendingCommitTimer"|"commitTimerSessionName": *"[^"]'
 _INSIDE = r"(?:[^{}]|\{[^{}]*\})*"
+_LOCKED = r"(?i)%.*\blocked\b"
 _LONGEST_S = 86_399
+_UNKNOWN = "the switch does not show its configuration sessions: what waits to be confirmed is not known"
+_WAITS = (
+    "another change waits to be confirmed here (show configuration sessions); confirm it or let its timer "
+    "revert it"
+)
 
 
 class EosMethod:
@@ -34,11 +40,7 @@ class EosMethod:
         return lines.text(
             (
                 _SESSIONS,
-                lines.refuse_if(
-                    _TIMED,
-                    "another change waits to be confirmed here; confirm it or let its timer revert it",
-                    lines.RC_BUSY,
-                ),
+                *_refuse_others(),
                 f"configure session {name}",
                 *session_lines(goals),
                 "show session-config diffs",
@@ -68,21 +70,37 @@ class EosMethod:
         )
 
     def confirm(self, apply_id: str, slots: Sequence[int]) -> str:
-        """Return the lines that end the timers and save the configuration."""
+        """Return the lines that end the timers and save the configuration, if no other timer runs by then."""
         found: list[str] = []
         for slot in slots:
             name = _session(apply_id, f"{slot:04d}")
             late = f"{name} was reverted before it was confirmed"
             found += [_SESSIONS, lines.require(_waiting(name), late, lines.RC_TOO_LATE)]
-            found.append(f"configure session {name} commit")
-            found += [_SESSIONS, lines.refuse_if(_waiting(name), f"the timer of {name} still runs")]
+            locked = (
+                f"the switch's configuration is locked: {name} is not confirmed and reverts by itself "
+                "unless a later confirm succeeds"
+            )
+            found += [
+                f"configure session {name} commit",
+                lines.allow(_LOCKED),
+                lines.refuse_if(_LOCKED, locked),
+            ]
+            runs = f"the timer of {name} still runs: it reverts by itself"
+            found += [_SESSIONS, lines.refuse_if(_waiting(name), runs)]
+        unsaved = f"what {apply_id} set was not saved: it holds until the switch boots"
         return lines.text(
             (
-                *found,
+                *(found or [_SESSIONS]),
+                *_refuse_others(),
                 "copy running-config startup-config",
-                lines.require("Copy completed successfully", f"what {apply_id} set was not saved"),
+                lines.require("Copy completed successfully", unsaved),
             )
         )
+
+
+def _refuse_others() -> tuple[str, ...]:
+    """Return the rules about the sessions that end where a timer runs, or none is shown to run or not."""
+    return lines.require('"sessions"', _UNKNOWN), lines.refuse_if(_TIMED, _WAITS, lines.RC_BUSY)
 
 
 def _session(apply_id: str, slot: str) -> str:

@@ -44,6 +44,23 @@ _PROFILED = frozenset(
 _WORDS = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._/:,%>+-]*")
 _STATES = (terms.PROFILE, terms.QUEUE_MODE, terms.MAP_MODE, terms.GUARANTEED, terms.REST)
 _MEANS = (*_STATES, terms.OWN_LINES, terms.PROFILES)
+_ALWAYS = (terms.PROFILE, terms.PROFILES)
+"""What must have been read whatever is set: without it a profile might go that a port has."""
+_FOR_A_PROFILE = (terms.QUEUE_MODE, terms.GUARANTEED, terms.REST, terms.OWN_LINES)
+_STAYS = (
+    settings.TRUST,
+    settings.PRIORITY_TC,
+    settings.TC_SCHEDULER,
+    settings.TC_BANDWIDTH,
+    settings.LOSSLESS_BUFFERS,
+    settings.PFC,
+    settings.ECN,
+    settings.WATCHDOG,
+    settings.WATCHDOG_ACTION,
+    terms.ECN_QUEUES,
+    terms.ECN_COUNTED,
+)
+"""What a new profile takes over unless it is set: every port has these; thresholds and times it need not."""
 _TRUSTS = {"dscp": "dscp", "pcp": "cos", terms.NONE: "disabled"}
 _IN_QUEUE = re.compile(r"((?:uc-)?tx-queue [0-7]) > (.+)")
 _WATCHDOG = "priority-flow-control pause watchdog"
@@ -104,6 +121,14 @@ def session_lines(goals: Sequence[PortGoal]) -> tuple[str, ...]:
 
 
 def _check(goal: PortGoal) -> None:
+    unread = next((name for name in _needed(goal) if name not in goal.before), "")
+    if unread:
+        raise RefusedError(
+            f"its configuration was not read ({unread}), so that nothing is set",
+            device=goal.port.id.device,
+            port=goal.port.id.port,
+            next_step="try again",
+        )
     for name in _MEANS:
         value = goal.before.get(name, ())
         for word in value if isinstance(value, tuple) else (value,):
@@ -112,6 +137,25 @@ def _check(goal: PortGoal) -> None:
     for name in (*goal.names, *goal.wanted):
         if not re.fullmatch(r"[a-z0-9_.]+", name):
             raise _cannot(goal, "a setting", name)
+
+
+def _needed(goal: PortGoal) -> Iterator[str]:
+    """Walk what must have been read, so that what is not set stays.
+
+    PFC is read from the running-config, its profiles and the model at once. A goal that has it and none of
+    our means is not from a reading of a switch.
+    """
+    yield settings.PFC
+    if not any(name in goal.before for name in _MEANS):
+        return
+    yield from _ALWAYS
+    if _PROFILED & set(goal.names):
+        yield from _FOR_A_PROFILE
+        yield from (name for name in _STAYS if name not in goal.names)
+    if settings.DSCP_PRIORITY in goal.names:
+        yield settings.DSCP_PRIORITY
+    if settings.PRIORITY_TC in goal.names:
+        yield from (terms.MAP_MODE, settings.PRIORITY_TC)
 
 
 def _cannot(goal: PortGoal, name: str, value: object) -> RefusedError:

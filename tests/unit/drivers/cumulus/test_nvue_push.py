@@ -173,6 +173,78 @@ def test_a_confirm_of_somebody_else_keeps_it_out(bench: Any) -> None:
     assert done.stderr.startswith("fabricctl: revision 2 waits to be confirmed here")
 
 
+@pytest.mark.parametrize("apply", ["apply-20261130-1", "apply-20261130-2"])
+def test_confirming_what_was_not_pushed_saves_nothing_while_an_apply_waits(each: Any, apply: str) -> None:
+    """What is in place may be another controller's, and is about to be reverted."""
+    _set(each)
+    each.log()
+    done = each.confirm(apply=apply)
+    assert (done.returncode, done.stderr) == (
+        75,
+        "fabricctl: apply-20261130-1 waits to be confirmed here; confirm it or let its timer revert it\n",
+    )
+    assert "config save" not in each.log()
+    assert each.state()["startup"] == {}
+    # The one that waits is as it was.
+    assert each.confirm(1).returncode == 0
+    assert each.settings()["boot"] == Known("saved")
+
+
+def test_confirming_what_was_not_pushed_heeds_a_confirm_of_somebody_else(bench: Any) -> None:
+    with bench.sim.open() as switch:
+        revision = switch.revise()
+        switch.patch(revision, {"interface": {"swp9": {"link": {"mtu": 9000}}}})
+        switch.apply(revision, 300)
+    done = bench.confirm()
+    assert done.returncode == 75
+    assert done.stderr.startswith("fabricctl: revision 2 waits to be confirmed here")
+    assert bench.state()["startup"] == {}
+    bench.sim.pass_time(301)
+    assert bench.confirm().returncode == 0
+
+
+def test_a_push_that_had_nothing_to_change_is_not_confirmed_while_another_waits(bench: Any) -> None:
+    _set(bench)
+    assert bench.confirm(1).returncode == 0
+    again = bench.driver.method.push("apply-20261130-2", 1, _again(bench), 600)
+    assert bench.ordered(again).returncode == 0
+    saved = bench.state()["startup"]
+    with bench.sim.open() as switch:
+        revision = switch.revise()
+        switch.patch(revision, {"interface": {"swp9": {"link": {"mtu": 9000}}}})
+        switch.apply(revision, 300)
+    done = bench.confirm(1, apply="apply-20261130-2")
+    assert done.returncode == 75
+    assert bench.state()["startup"] == saved
+    bench.sim.pass_time(301)
+    assert bench.confirm(1, apply="apply-20261130-2").returncode == 0
+
+
+def test_an_apply_that_its_timer_has_reverted_keeps_no_confirm_out(each: Any) -> None:
+    _set(each)
+    each.sim.pass_time(601)
+    done = each.confirm(apply="apply-20261130-2")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_applied_configuration_that_does_not_come_is_no_empty_one(
+    each: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spoken = channels.Cli._run  # noqa: SLF001  what nv prints
+
+    def cut(self: Any, *words: str) -> str:
+        return "" if words[:2] == ("config", "show") else spoken(self, *words)
+
+    goals = each.driver.method.push("apply-20261130-1", 1, each.goals(_wishes(each)), 600)
+    monkeypatch.setattr(channels.Cli, "_run", cut)
+    done = each.ordered(goals)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "fabricctl: nv config show: it printed nothing\n",
+    )
+    assert (each.config(), each.state()["staged"]) == ({}, "")
+
+
 def test_changes_that_somebody_has_staged_are_not_applied_with_ours(each: Any) -> None:
     with each.sim.open() as switch:
         switch.state["staged"] = switch.revise()

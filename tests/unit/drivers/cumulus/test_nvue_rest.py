@@ -295,6 +295,18 @@ def test_a_waiting_apply_over_rest_keeps_the_next_out(site: Site) -> None:
     assert done.returncode == 75
 
 
+def test_a_waiting_apply_over_rest_is_not_saved_by_a_confirm_without_a_push(site: Site) -> None:
+    assert site.bench.push({"swp1": site.bench.wanted()}).returncode == 0
+    site.server.requests.clear()
+    done = site.bench.confirm(apply="apply-20261130-2")
+    assert (done.returncode, done.stderr) == (
+        75,
+        "fabricctl: apply-20261130-1 waits to be confirmed here; confirm it or let its timer revert it\n",
+    )
+    assert [line for line in site.server.requests if not line.startswith("GET")] == []
+    assert site.bench.confirm(1).returncode == 0
+
+
 def test_removals_over_rest_are_null_in_a_patch_of_their_own(site: Site) -> None:
     old = site.bench.known("trust", "dscp_priority")
     assert site.bench.push({"swp1": site.bench.wanted()}).returncode == 0
@@ -316,5 +328,5 @@ def test_a_switch_that_does_not_let_us_in_is_told_by_the_push(site: Site) -> Non
     done = site.bench.ordered(site.bench.driver.method.confirm("apply-1", ()))
     assert (done.returncode, done.stderr.partition(": {")[0]) == (
         1,
-        "fabricctl: PATCH /revision/applied: HTTP 403",
+        "fabricctl: GET /revision: HTTP 403",
     )

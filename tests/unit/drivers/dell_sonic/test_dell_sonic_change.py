@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fabricctl.drivers.switch.dell_sonic import PLUGIN, script
+from fabricctl.drivers.switch.dell_sonic import PLUGIN, script, terms
 from fabricctl.errors import RefusedError, UsageError
 from fabricctl.model import settings
 from fabricctl.model.fabric import Port
@@ -103,6 +103,39 @@ def test_a_confirm_without_a_push_only_saves(bench: Any) -> None:
     bench.port_by_hand("mtu 9216")
     assert bench.confirm(slots=()) == (0, "")
     assert bench.switch.state()["startup"] == bench.running()
+
+
+@pytest.mark.parametrize("apply_id", [APPLY, "apply-20261130-2"])
+def test_a_confirm_without_a_push_saves_nothing_while_a_change_waits(bench: Any, apply_id: str) -> None:
+    """What is in place may be another controller's, and is about to be reverted."""
+    assert bench.push(bench.goals(bench.wanted())) == (0, "")
+    saved = bench.switch.state()["startup"]
+    rc, why = bench.confirm(slots=(), apply_id=apply_id)
+    assert (rc, why) == (
+        75,
+        "another change waits to be confirmed on the switch; confirm it or let its timer revert it",
+    )
+    assert bench.switch.state()["startup"] == saved
+    assert list(bench.switch.timers()) == [f"fabricctl-revert-{APPLY}.0001"]
+    assert bench.confirm() == (0, "")
+    assert bench.confirm(slots=(), apply_id=apply_id) == (0, "")
+
+
+def test_a_confirm_stops_no_timer_while_another_change_waits(bench: Any) -> None:
+    assert bench.push(bench.goals(bench.wanted())) == (0, "")
+    assert bench.push(bench.goals(bench.wanted(mtu_bytes=9000)), slot=2) == (0, "")
+    assert bench.confirm(slots=(2,))[0] == 75
+    assert len(bench.switch.timers()) == 2
+    assert bench.confirm(slots=(1, 2)) == (0, "")
+
+
+def test_a_confirm_without_a_push_saves_nothing_where_the_shell_does_not_answer(bench: Any) -> None:
+    bench.port_by_hand("mtu 9216")
+    saved = bench.switch.state()["startup"]
+    (bench.switch.folder / "no-sudo").touch()
+    rc, why = bench.confirm(slots=())
+    assert (rc, why.startswith("the switch's Linux shell did not answer")) == (77, True)
+    assert bench.switch.state()["startup"] == saved
 
 
 def test_one_port_is_reverted_and_the_other_stays_armed(bench: Any) -> None:
@@ -347,6 +380,15 @@ def test_a_port_whose_configuration_was_not_read_is_refused(bench: Any) -> None:
         bench.push([blind])[1]
         == "Eth1/1: configuration: it could not be read, so that nothing could restore it"
     )
+
+
+def test_a_port_of_a_switch_whose_objects_were_not_read_is_refused(bench: Any) -> None:
+    goals = [
+        PortGoal(g.port, g.names, g.wanted, {k: v for k, v in g.before.items() if k != terms.OBJECTS})
+        for g in bench.goals(bench.wanted())
+    ]
+    why = "configuration: it could not be read, so that nothing could restore it"
+    assert bench.push(goals) == (1, f"Eth1/1: {why}\nfabricctl: Eth1/2: {why}")
 
 
 def test_a_port_with_an_odd_line_is_refused(bench: Any) -> None:

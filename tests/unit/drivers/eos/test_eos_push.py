@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fabricctl.drivers import lines
-from fabricctl.drivers.switch.eos import PLUGIN
+from fabricctl.drivers.switch.eos import PLUGIN, terms
 from fabricctl.errors import RefusedError, UsageError
 from fabricctl.model import settings
 from fabricctl.model.fabric import Port
@@ -19,6 +19,10 @@ from fabricctl.plugin.protocols import PortGoal
 
 PORT, OTHER = "Ethernet1/1", "Ethernet2/1"
 OURS = "fabricctl-apply-1-0001"
+WAITS = (
+    "another change waits to be confirmed here (show configuration sessions); confirm it or let its timer "
+    "revert it"
+)
 
 
 def _sessions(world: Any) -> list[str]:
@@ -47,6 +51,74 @@ def test_confirming_without_a_push_only_saves(world: Any, want: Any) -> None:
     assert world.confirm() == (0, "")
     assert world.value(settings.BOOT) == "saved"
     assert want()[settings.MTU] == 9214
+
+
+@pytest.mark.parametrize("version", ["4.31.2F", "4.32.1F"])
+@pytest.mark.parametrize("name", ["fabricctl-apply-0-0001", OURS, "cvp-1"])
+def test_confirming_without_a_push_saves_nothing_while_a_timer_runs(
+    make: Any, version: str, name: str
+) -> None:
+    """What is in place may be another controller's, and is about to be reverted."""
+    world = make(version=version)
+    world.switch.open(name).config.take((), "hostname other")
+    world.switch.commit(name, 600)
+    saved = world.switch.startup
+    rc, why, sent = world.send(PLUGIN.method.confirm("apply-1", ()))
+    assert (rc, why) == (lines.RC_BUSY, WAITS)
+    assert sent == ["show configuration sessions detail | json"]
+    assert (world.switch.startup, world.switch.timer.session) == (saved, name)
+    world.clock.pass_by(601)
+    assert world.confirm() == (0, "")
+
+
+def test_a_confirm_of_its_own_saves_nothing_while_another_timer_runs(world: Any, want: Any) -> None:
+    """A timer that another hand starts between the commit and the copy."""
+    assert world.push(want()) == (0, "")
+    saved, commit = world.switch.startup, world.switch.commit
+
+    def commits(name: str, seconds: int | None) -> str:
+        said = str(commit(name, seconds))
+        world.switch.open("cvp-1")
+        commit("cvp-1", 600)
+        return said
+
+    world.switch.commit = commits
+    assert world.confirm(1) == (lines.RC_BUSY, WAITS)
+    assert world.switch.startup == saved
+
+
+@pytest.mark.parametrize("said", ["", "\n", "{}"])
+def test_nothing_is_pushed_nor_saved_where_the_sessions_are_not_shown(
+    world: Any, want: Any, said: str
+) -> None:
+    before = (world.switch.text(), world.switch.startup)
+    push, confirm = world.goals(want()), PLUGIN.method.confirm("apply-1", ())
+    world.switch.faults.refuse["show configuration sessions .*"] = said
+    unknown = "the switch does not show its configuration sessions: what waits to be confirmed is not known"
+    assert world.run(PLUGIN.method.push("apply-1", 1, push, 600)) == (1, unknown)
+    assert world.run(confirm) == (1, unknown)
+    assert (world.switch.text(), world.switch.startup) == before
+
+
+def test_a_confirm_while_the_configuration_is_locked_says_that_it_still_reverts(
+    world: Any, want: Any
+) -> None:
+    before = world.switch.text()
+    assert world.push(want()) == (0, "")
+    world.switch.faults.refuse["configure session .* commit"] = "% Configuration is locked by user cvp"
+    rc, why = world.confirm(1)
+    assert (rc, why.partition(": ")[0]) == (1, "the switch's configuration is locked")
+    assert why.endswith(f"{OURS} is not confirmed and reverts by itself unless a later confirm succeeds")
+    assert world.switch.timer is not None
+    world.switch.faults.refuse.clear()
+    assert world.confirm(1) == (0, "")
+    assert world.switch.text() != before
+
+
+def test_a_confirm_that_does_nothing_says_that_it_still_reverts(world: Any, want: Any) -> None:
+    assert world.push(want()) == (0, "")
+    world.switch.faults.refuse["configure session .* commit"] = ""
+    assert world.confirm(1) == (1, f"the timer of {OURS} still runs: it reverts by itself")
 
 
 @pytest.mark.parametrize("version", ["4.31.2F", "4.32.1F"])
@@ -108,7 +180,7 @@ def test_nothing_is_changed_while_another_commit_timer_runs(make: Any, want: Any
     world.switch.commit("cvp-1", 600)
     rc, why, sent = world.send(PLUGIN.method.push("apply-1", 1, world.goals(want()), 600))
     assert rc == lines.RC_BUSY
-    assert why == "another change waits to be confirmed here; confirm it or let its timer revert it"
+    assert why == WAITS
     assert sent == ["show configuration sessions detail | json"]
 
 
@@ -163,7 +235,7 @@ def test_a_session_that_drops_in_the_middle_leaves_what_was(world: Any, want: An
 def test_a_configuration_that_is_not_saved_is_no_confirm(world: Any, want: Any) -> None:
     assert world.push(want()) == (0, "")
     world.switch.faults.refuse["copy running-config startup-config"] = "Copy failed: no space left"
-    assert world.confirm(1) == (1, "what apply-1 set was not saved")
+    assert world.confirm(1) == (1, "what apply-1 set was not saved: it holds until the switch boots")
 
 
 def test_a_value_that_the_switch_rounds_is_seen_in_the_reading(world: Any, want: Any) -> None:
@@ -298,6 +370,67 @@ def test_what_an_interface_says_itself_is_taken_back(world: Any, want: Any) -> N
     section = world.switch.running.section(("interface Ethernet1/1",))
     assert section.lines.keys() == {"switchport", "mtu", "service-profile"}
     assert section.sections["uc-tx-queue 3"].lines == {"shape rate": "shape rate 10 percent"}
+
+
+# what was not read
+
+
+def _blind(goals: Any, *names: str) -> list[PortGoal]:
+    """Return the goals without what was read of these."""
+    return [
+        PortGoal(g.port, g.names, g.wanted, {k: v for k, v in g.before.items() if k not in names})
+        for g in goals
+    ]
+
+
+@pytest.mark.parametrize(
+    "lacks",
+    [
+        settings.PFC,
+        terms.PROFILE,
+        terms.PROFILES,
+        terms.REST,
+        terms.GUARANTEED,
+        terms.OWN_LINES,
+        terms.QUEUE_MODE,
+        terms.MAP_MODE,
+        settings.DSCP_PRIORITY,
+        settings.PRIORITY_TC,
+    ],
+)
+def test_a_port_of_which_something_was_not_read_is_not_set(world: Any, want: Any, lacks: str) -> None:
+    world.switch.operate(*FOREIGN)
+    with pytest.raises(RefusedError) as caught:
+        PLUGIN.method.push("apply-1", 1, _blind(world.goals(want()), lacks), 600)
+    assert str(caught.value) == (
+        f"leaf1/{PORT}: its configuration was not read ({lacks}), so that nothing is set; try again"
+    )
+
+
+@pytest.mark.parametrize("lacks", [settings.TRUST, settings.ECN, settings.WATCHDOG, terms.ECN_QUEUES])
+def test_what_is_to_stay_in_the_profile_must_have_been_read(ready: Any, want: Any, lacks: str) -> None:
+    goals = [
+        PortGoal(g.port, (settings.ECN_KMIN,), g.wanted, g.before)
+        for g in ready.goals({**want(), settings.ECN_KMIN: 200_000})
+    ]
+    with pytest.raises(RefusedError, match=rf"its configuration was not read \({lacks}\)"):
+        PLUGIN.method.push(ready.apply, 1, _blind(goals, lacks), 600)
+    named = [PortGoal(g.port, (*g.names, lacks), g.wanted, g.before) for g in goals]
+    assert PLUGIN.method.push(ready.apply, 1, _blind(named, lacks), 600)
+
+
+def test_a_configuration_that_came_cut_loses_no_profile_of_the_operator(world: Any, want: Any) -> None:
+    world.switch.operate(*FOREIGN)
+    text, world.switch.text = world.switch.text, lambda: text().removesuffix("end\n")
+    goals = world.goals(want())
+    assert goals
+    world.switch.text = text
+    before = text()
+    with pytest.raises(RefusedError, match="its configuration was not read"):
+        world.run(PLUGIN.method.push("apply-1", 1, goals, 600))
+    assert text() == before
+    world.set(want())
+    assert "shape rate 50 percent" in text()
 
 
 # platforms

@@ -1,5 +1,6 @@
 show configuration sessions detail | json
-!fabricctl {"refuse": "\"pendingCommitTimer\"|\"commitTimerSessionName\": *\"[^\"]", "why": "another change waits to be confirmed here; confirm it or let its timer revert it", "rc": 75}
+!fabricctl {"require": "\"sessions\"", "why": "the switch does not show its configuration sessions: what waits to be confirmed is not known", "rc": 1}
+!fabricctl {"refuse": "\"pendingCommitTimer\"|\"commitTimerSessionName\": *\"[^\"]", "why": "another change waits to be confirmed here (show configuration sessions); confirm it or let its timer revert it", "rc": 75}
 configure session fabricctl-apply-1-0001
 ! Ethernet1/1: 
 ! Ethernet2/1: 

@@ -1,5 +1,6 @@
 show configuration sessions detail | json
-!fabricctl {"refuse": "\"pendingCommitTimer\"|\"commitTimerSessionName\": *\"[^\"]", "why": "another change waits to be confirmed here; confirm it or let its timer revert it", "rc": 75}
+!fabricctl {"require": "\"sessions\"", "why": "the switch does not show its configuration sessions: what waits to be confirmed is not known", "rc": 1}
+!fabricctl {"refuse": "\"pendingCommitTimer\"|\"commitTimerSessionName\": *\"[^\"]", "why": "another change waits to be confirmed here (show configuration sessions); confirm it or let its timer revert it", "rc": 75}
 configure session fabricctl-apply-1-0001
 qos map dscp 0 1 2 3 4 5 6 7 16 17 18 19 20 21 22 23 24 25 27 28 29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63 to traffic-class 0
 qos map traffic-class 1 to tx-queue 0
