@@ -62,6 +62,11 @@ MODES: dict[str, tuple[Rule, ...]] = {
             "auto-restore",
             default="priority-flow-control auto-restore multiplier 10",
         ),
+        Rule(
+            r"priority-flow-control fixed-restore multiplier (?:\d\d?|100)",
+            "fixed-restore",
+            default="priority-flow-control fixed-restore multiplier 0",
+        ),
         Rule(r"scheduler job name [A-Za-z0-9-]{1,31}", opens="job"),
         Rule(r"scheduler schedule name [A-Za-z0-9-]{1,31}", opens="schedule"),
     ),

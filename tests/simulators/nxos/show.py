@@ -58,16 +58,26 @@ def show(switch: Switch, line: str) -> str:
         ),
         "show lldp neighbors detail | json": lambda: _table("nbor_detail", _neighbours(switch)),
     }
-    if line == "show running-config | include scheduler":
-        return "".join(
-            f"{row}\n" for row in texts["show running-config"]().splitlines() if "scheduler" in row
-        )
-    if line in texts:
-        return texts[line]()
+    command, *pipes = line.split(" | ")
+    if command in texts and pipes != ["json"]:
+        return _piped(texts[command](), pipes)
     if line in tables:
         found = tables[line]()
         return f"{json.dumps(found)}\n" if found else ""
     raise Refused(_INVALID)
+
+
+def _piped(said: str, pipes: list[str]) -> str:
+    for pipe in pipes:
+        word, _, pattern = pipe.partition(" ")
+        rows = said.splitlines()
+        if word == "include" and pattern:
+            said = "".join(f"{row}\n" for row in rows if re.search(pattern, row))
+        elif pipe == "count":
+            said = f"{len(rows)}\n"
+        else:
+            raise Refused(_INVALID)
+    return said
 
 
 def _configuration(switch: Switch, tree: Tree, command: str) -> str:
@@ -123,7 +133,8 @@ def _schedules(switch: Switch) -> str:
             start = next((each.split()[-1] for each in inner if each.startswith("time start ")), "not set")
             ran = "Yet to be executed" if name not in switch.executed else f"{switch.executed[name]:.0f}"
             job = next((each.split()[-1] for each in inner if each.startswith("job name ")), "")
-            status = "-NA-" if name not in switch.executed else "Success"
+            done = "Failed (1)" if name in switch.failed else "Success (0)"
+            status = "-NA-" if name not in switch.executed else done
             blocks.append(
                 f"Schedule Name       : {name}\nUser Name           : admin\n"
                 f"Schedule Type       : Run once on {start}\nLast Execution Time : {ran}\n{'-' * 47}\n"

@@ -58,6 +58,9 @@ class Switch:
     startup: Tree | None = None
     checkpoints: dict[str, Tree] = field(default_factory=dict)
     executed: dict[str, float] = field(default_factory=dict)
+    failed: set[str] = field(default_factory=set)
+    """Schedules whose job was refused by the command line."""
+    scheduler_works: bool = True
     rounds: Callable[[str], str] = lambda line: line
     """What becomes of a line before it is kept: a switch that rounds."""
     rollback_fails: bool = False
@@ -90,7 +93,7 @@ class Switch:
     def tick(self) -> None:
         """Run the jobs whose time has come, once."""
         for line, inner in list(self.running.items()):
-            if not line.startswith("scheduler schedule name "):
+            if not self.scheduler_works or not line.startswith("scheduler schedule name "):
                 continue
             name = line.split()[-1]
             start = next((each.split()[-1] for each in inner if each.startswith("time start ")), "")
@@ -98,9 +101,13 @@ class Switch:
             due = start and dt.datetime.strptime(f"{start}Z", "%Y:%m:%d:%H:%M%z") <= self.now()
             if due and name not in self.executed:
                 self.executed[name] = self.clock()
+                self.failed.discard(name)
                 session = Session(self)
-                for command in self.running.get(f"scheduler job name {job}", {}):
-                    session.answer(command)
+                try:
+                    for command in self.running.get(f"scheduler job name {job}", {}):
+                        session.answer(command)
+                except Refused:
+                    self.failed.add(name)
 
     def rollback(self, name: str) -> str:
         if name not in self.checkpoints:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from fabricctl.drivers.answers import Unread
-from fabricctl.drivers.switch.nxos import policies, terms, tree
+from fabricctl.drivers.switch.nxos import policies, terms, timers, tree
 from fabricctl.drivers.switch.nxos.policies import Classifier, NetworkQos, Policy, Queuing
 from fabricctl.drivers.switch.nxos.tree import Section
 
@@ -83,6 +83,8 @@ class Config:
         By kind: the name of the policy-map that is bound under ``system qos``.
     users
         By kind and name: the ports that a policy-map is bound to, and ``system``.
+    timers
+        As the setting ``nxos.timers`` holds them.
     """
 
     interfaces: Mapping[str, Section]
@@ -92,6 +94,7 @@ class Config:
     watchdog: Watchdog
     globals: tuple[str, ...]
     users: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    timers: tuple[str, ...] = ()
 
     def interface(self, name: str) -> Interface:
         """Return what is configured on a port; one that is not shown has the defaults."""
@@ -190,7 +193,8 @@ def read(text: str) -> Config:
     for name, section in interfaces.items():
         for item in _bound(section.lines):
             users[item] = (*users.get(item, ()), name)
-    return Config(interfaces, maps, class_maps, bound, _watchdog(lines), lines, users)
+    armed = tuple(str(timer) for timer in timers.find(text, sections))
+    return Config(interfaces, maps, class_maps, bound, _watchdog(lines), lines, users, armed)
 
 
 def _made(section: Section | None, name: str, make: Callable[[Section], P]) -> P:

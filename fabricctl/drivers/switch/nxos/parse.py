@@ -1,11 +1,12 @@
 """What to ask NX-OS, and how to read the answers: settings from the configuration, facts from what it shows.
 
 Operational values are used where a configuration does not say what holds: the default MTU, the default
-queues, and whether PFC in mode ``auto`` is on.
+queues, and whether PFC in mode ``auto`` is on. A configuration counts only if it came whole.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +23,13 @@ from fabricctl.plugin.protocols import Answers, Query
 
 RUNNING = "show running-config"
 STARTUP = "show startup-config"
+_COUNTED = "[a-z]"
+"""What a line holds that is counted: a device's empty lines at the ends are not always passed on."""
+
+
+def count_of(key: str) -> str:
+    """Return the question how many lines a configuration has."""
+    return f"{key} | include {_COUNTED} | count"
 
 
 def queries(ports: Sequence[Port]) -> tuple[Query, ...]:
@@ -36,7 +44,9 @@ def queries(ports: Sequence[Port]) -> tuple[Query, ...]:
         terms.checked_port(port)
     lines = (
         RUNNING,
+        count_of(RUNNING),
         STARTUP,
+        count_of(STARTUP),
         shown.INTERFACE,
         shown.PFC,
         shown.QUEUES,
@@ -54,7 +64,10 @@ def parse(
     """Return the reading of each port and the facts of the switch."""
     running, startup = _configuration(answers, RUNNING), _configuration(answers, STARTUP)
     said = shown.Said(answers)
-    objects = entry(lambda: _known(running).objects())
+    known = {
+        terms.OBJECTS: entry(lambda: _known(running).objects()),
+        terms.TIMERS: entry(lambda: _known(running).timers),
+    }
     of_device = {
         facts.BOOT_ID: entry(lambda: shown.boot_mark(said)),
         facts.KERNEL: Missing("NX-OS shows no kernel release"),
@@ -62,14 +75,14 @@ def parse(
         facts.RIVALS: entry(lambda: _no_rivals(running)),
     }
     return {
-        port.id: _port(port.id, _Port(port.id.port, running, startup, said), objects) for port in ports
+        port.id: _port(port.id, _Port(port.id.port, running, startup, said), known) for port in ports
     }, of_device
 
 
-def _port(port: PortId, read: _Port, objects: Entry) -> PortReading:
+def _port(port: PortId, read: _Port, of_device: Mapping[str, Entry]) -> PortReading:
     return PortReading(
         port,
-        settings={**{name: entry(reader) for name, reader in read.readers()}, terms.OBJECTS: objects},
+        settings={**{name: entry(reader) for name, reader in read.readers()}, **of_device},
         facts={
             **shown.read_facts(read.name, read.said),
             facts.HEADROOM: entry(lambda: shown.headroom(read.name, read.said, read.strict)),
@@ -260,22 +273,41 @@ class _Port:
         return name if made.beyond else terms.PLAIN
 
     def boot(self) -> str:
-        """Return whether the saved configuration sets the port as the running one does."""
+        """Return whether the saved configuration sets the port as the running one does, and keeps it so.
+
+        A timer of ours that was saved would take back whatever is set when it fires after a boot.
+        """
         running = self.known
         if isinstance(self.startup, Unread):
             answer = self.said.answers.get(STARTUP)
             if answer is not None and "no startup configuration" in answer.stdout.lower():
                 return settings.NOT_KEPT
             raise self.startup
-        same = self.startup.view(self.name) == running.view(self.name)
+        same = self.startup.view(self.name) == running.view(self.name) and not self.startup.timers
         return settings.SAVED if same else settings.NOT_KEPT
 
 
 def _configuration(answers: Answers, key: str) -> Config | Unread:
     try:
-        return config.read(text(answers, key))
+        said = text(answers, key)
+        _check_whole(said, key, answers)
+        return config.read(said)
     except Unread as exc:
         return exc
+
+
+def _check_whole(said: str, key: str, answers: Answers) -> None:
+    """Check that a configuration has as many lines as the device counts: it says nothing at its end.
+
+    What is not shown is the default, so one that ends early would look as if much were.
+    """
+    counted = text(answers, count_of(key))
+    numbers = re.findall(r"\d+", counted)
+    if len(numbers) != 1:
+        raise Unread(f"{key}: the device does not count its lines: {counted.strip()!r}")
+    came = len(re.findall(rf"^.*{_COUNTED}.*$", said, re.MULTILINE))
+    if came != int(numbers[0]):
+        raise Unread(f"{key} did not come whole: {came} of {numbers[0]} lines; try again")
 
 
 def _known(running: Config | Unread) -> Config:

@@ -37,6 +37,15 @@ _OF_NETWORK = frozenset({settings.LOSSLESS_BUFFERS, settings.PFC, terms.CLASS_MT
 _TIMES = (settings.WATCHDOG_POLL, settings.WATCHDOG_DETECT, settings.WATCHDOG_RESTORE)
 _IF_THERE = lines.allow(".")
 """That something is gone already, or in use after all, is no reason to stop: what holds is read later."""
+_STATES = (terms.OBJECTS, terms.TIMERS)
+"""What must have been read whatever is set: without it something might go that is in use."""
+_MEANS = {
+    QOS: (settings.DSCP_PRIORITY, settings.PRIORITY_TC, settings.TC_SCHEDULER),
+    QUEUING: (settings.TC_SCHEDULER, settings.TC_BANDWIDTH, settings.ECN, terms.ECN_CLASSES),
+    NETWORK: (settings.TC_SCHEDULER, settings.LOSSLESS_BUFFERS, settings.PFC, terms.CLASS_MTU),
+}
+"""What a new policy takes over unless it is set."""
+_MARKS = (settings.ECN_KMIN, settings.ECN_KMAX, settings.ECN_PMAX)
 _PORT_BINDS = {QOS: "qos input", QUEUING: "queuing output"}
 
 
@@ -46,9 +55,12 @@ def configuration(goals: Sequence[PortGoal]) -> list[str]:
     Raises
     ------
     RefusedError
-        Two ports want a different network-qos: the device has one.
+        Two ports want a different network-qos: the device has one. Or a state that a port's change needs was
+        not read.
     """
     ports = [_Port(goal) for goal in goals]
+    for port in ports:
+        port.need(*_needed(port))
     told = next((goal.before[terms.OBJECTS] for goal in goals if terms.OBJECTS in goal.before), ())
     known = Objects.read(told)
     classifying = [_rebinding(port, known, QOS, _OF_CLASSIFIER) for port in ports]
@@ -90,6 +102,18 @@ class _Port:
         named = {name: goal.wanted[name] for name in goal.names if name in goal.wanted}
         return {**goal.wanted, **goal.before, **named}
 
+    def need(self, *names: str) -> None:
+        """RefusedError if one of these was not read and is not set either."""
+        goal = self.goal
+        unread = [name for name in names if name not in goal.before and name not in goal.names]
+        if unread:
+            raise RefusedError(
+                f"its configuration was not read ({unread[0]}), so that nothing is set",
+                device=goal.port.id.device,
+                port=goal.port.id.port,
+                next_step="try again",
+            )
+
     @property
     def strict(self) -> int:
         schedulers = self.values().get(settings.TC_SCHEDULER)
@@ -101,6 +125,32 @@ _MAKERS: Mapping[str, tuple[str, Callable[[Mapping[str, Value], int], Policy]]] 
     QUEUING: (terms.QUEUING, objects.queuing_of),
     NETWORK: (terms.NETWORK_QOS, objects.network_of),
 }
+
+
+def _needed(port: _Port) -> Iterator[str]:
+    """Walk the settings whose value goes into what is set, or decides what goes.
+
+    A goal that has PFC and none of our own settings is not from a reading of a switch.
+    """
+    before = port.goal.before
+    if settings.PFC in before and not any(name.startswith("nxos.") for name in before):
+        return
+    yield from _STATES
+    values = port.values()
+    for kind, names in ((QOS, _OF_CLASSIFIER), (QUEUING, _OF_QUEUING), (NETWORK, _OF_NETWORK)):
+        setting, _ = _MAKERS[kind]
+        named = values.get(setting, terms.PLAIN) if port.sets(setting) else terms.PLAIN
+        if port.sets(*names) and named == terms.PLAIN:
+            yield from _MEANS[kind]
+            if kind == QUEUING and values.get(terms.ECN_CLASSES):
+                # Where nothing marks yet there are none to be read: then they are those that are wanted.
+                yield from (name for name in _MARKS if name not in values)
+    if port.sets(settings.PAUSE, terms.FLOW_CONTROL):
+        yield terms.FLOW_CONTROL
+    if port.sets(settings.WATCHDOG, settings.WATCHDOG_DETECT):
+        yield settings.WATCHDOG
+    if port.sets(*_TIMES):
+        yield from _TIMES
 
 
 def _goal_of(port: _Port, kind: str) -> tuple[Policy, str]:
@@ -180,3 +230,6 @@ def _device_watchdog(ports: Sequence[_Port]) -> Iterator[str]:
         yield f"priority-flow-control watch-dog interval {poll_ms}"
         yield f"priority-flow-control watch-dog shutdown-multiplier {detect_ms // poll_ms}"
         yield f"priority-flow-control auto-restore multiplier {restore_ms // poll_ms}"
+        # The two are added. Where there is no such line, there is nothing to be added either.
+        yield "priority-flow-control fixed-restore multiplier 0"
+        yield _IF_THERE

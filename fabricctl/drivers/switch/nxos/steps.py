@@ -23,10 +23,21 @@ UNSUPPORTED: Mapping[str, str] = {
     settings.CABLE_LENGTH: "NX-OS sizes the headroom by the port's speed and takes no cable length",
     settings.PRIORITY_BUFFER: "NX-OS has no receive buffers to map priorities to",
     settings.BUFFER_SIZE: "NX-OS carves the buffers itself",
-    settings.WATCHDOG_ACTION: "the watchdog of NX-OS drops what a stormed queue holds; it cannot forward it",
+    settings.WATCHDOG_ACTION: "the watchdog of NX-OS drops what a stormed queue holds: it cannot forward it",
 }
 
-_SYSTEM_WIDE = frozenset({settings.PFC, settings.LOSSLESS_BUFFERS, terms.CLASS_MTU, terms.NETWORK_QOS})
+_SYSTEM_WIDE = frozenset(
+    {
+        settings.PFC,
+        settings.LOSSLESS_BUFFERS,
+        settings.WATCHDOG_DETECT,
+        settings.WATCHDOG_POLL,
+        settings.WATCHDOG_RESTORE,
+        terms.CLASS_MTU,
+        terms.NETWORK_QOS,
+        terms.WATCHDOG_GLOBAL,
+    }
+)
 _REBINDS = frozenset(
     {
         settings.TRUST,
@@ -50,7 +61,8 @@ _FLAPS = frozenset({settings.PAUSE, terms.FLOW_CONTROL})
 def wanted(intent: PortIntent) -> Mapping[str, Value]:
     """Return the settings that realise the intent; nothing on InfiniBand.
 
-    The watchdog counts in whole intervals: times to detect and to restore are rounded up to such.
+    The watchdog counts in whole intervals: times to detect and to restore are rounded up to such. It always
+    drops, so that is not wanted of it; only what it cannot do is.
     """
     if intent.link_layer is not LinkLayer.ETHERNET:
         return {}
@@ -65,6 +77,8 @@ def wanted(intent: PortIntent) -> Mapping[str, Value]:
     )
     values[terms.ECN_CLASSES] = _marking(intent)
     values |= dict.fromkeys((terms.CLASSIFIER, terms.QUEUING, terms.NETWORK_QOS), terms.PLAIN)
+    if values.get(settings.WATCHDOG_ACTION) == "drop":
+        del values[settings.WATCHDOG_ACTION]
     if intent.watchdog is not None and intent.watchdog.on:
         poll_ms = intent.watchdog.poll_ms
         values[terms.WATCHDOG_GLOBAL] = True
@@ -76,8 +90,9 @@ def wanted(intent: PortIntent) -> Mapping[str, Value]:
 def disruption(setting: str, old: Entry, new: Value) -> Disruption:
     """Return what changing `setting` does.
 
-    network-qos is the device's: a change carves the buffers of all its ports anew. A policy-map of a port is
-    taken off before another is bound, so packets are without their class for a moment.
+    network-qos is the device's: a change carves the buffers of all its ports anew. The watchdog's switch and
+    times are the device's too. Classifier and queues are a port's: its policy-map is taken off before another
+    is bound, so packets are without their class for a moment.
     """
     del old, new
     if setting in _SYSTEM_WIDE:

@@ -47,6 +47,10 @@ OBJECTS = "nxos.objects"
 short (``-`` if that is more than can be said) and who uses them (``-`` if nobody). A change has to know it;
 nothing wants it."""
 
+TIMERS = "nxos.timers"
+"""tuple of str ``NAME START STATE``: timers of changes that are configured on the device, when they fire by
+its clock, and whether that time is ``over`` or not known to be (``waits``). As above."""
+
 OURS = "fabricctl-"
 """What the names of our objects on a device begin with."""
 _LONGEST_LINE = 200

@@ -193,7 +193,7 @@ class Bench:
         assert self.do(text) == (0, "")
         if confirm:
             assert self.confirm() == (0, "")
-        lines = text.partition(f"\ncheckpoint fabricctl-{APPLY}\n")[2].splitlines()[1:-1]
+        lines = text.rpartition("\nconfigure terminal\n")[2].splitlines()[:-1]
         return [line for line in lines if not line.startswith("!")]
 
     def confirm(self, apply_id: str = APPLY, slots: Sequence[int] = (1,)) -> tuple[int, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import socket
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -137,3 +138,22 @@ def test_a_session_that_drops_in_the_middle_is_reverted(site: Site, store: Store
     assert {text.rpartition(" (")[2] for text in done.failed.values()} == {"reverted, and read back so)"}
     assert sorted(line for line in site.bench.lines() if line != "feature scheduler") == first
     assert site.bench.switch.checkpoints == {}
+
+
+def test_while_another_controllers_apply_waits_nothing_is_changed_or_saved(site: Site, store: Store) -> None:
+    bench, other = site.bench, "a20270115-070000-ffff"
+    text = bench.push_text(bench.goals(bench.wanted()), 10, apply_id=other)
+    shown = bench.switch.now() + dt.timedelta(seconds=10)
+    assert [outcome.message for outcome in site.push([Job(site.fabric.devices[0], text)])] == [""]
+    # The time is the playbook's: it is the minute after the one that is shown.
+    (start,) = [line.split()[-1] for line in bench.lines() if "time start" in line]
+    assert shown.strftime("%Y:%m:%d:%H:%M") < start
+    lines, saved = bench.lines(), bench.switch.startup
+    for kmin_bytes, why in ((200_000, f"apply {other} waits"), (150_000, "another apply waits")):
+        # The second has nothing to set and would only save.
+        done = apply(site.fabric, policy(kmin_bytes), Options(), site.tools(), store, lambda _: True)
+        assert done is not None
+        assert done.outcome is Outcome.FAIL
+        assert all(f"{why} to be confirmed here" in text for text in done.failed.values())
+        assert bench.lines() == lines
+        assert bench.switch.startup is saved

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fabricctl.apply.plan import make_plan
+from fabricctl.checks.capability import PLUGIN as CAPABILITY
 from fabricctl.drivers.switch.nxos import PLUGIN, policies, shown, terms, tree
 from fabricctl.errors import RefusedError
 from fabricctl.model import facts, settings
-from fabricctl.model.fabric import LinkLayer, Port
+from fabricctl.model.fabric import NETWORK_CLI, Device, Endpoint, Fabric, LinkLayer, Port, Role
 from fabricctl.model.names import PortId
-from fabricctl.model.policy import EcnProfile, Watchdog
-from fabricctl.model.reading import Known, Missing
+from fabricctl.model.policy import EcnProfile, Limits, MtuPolicy, Policy, Stance, TrafficClass, Watchdog
+from fabricctl.model.reading import DeviceReading, Known, Missing
+from fabricctl.model.verdict import Outcome
 from fabricctl.plugin.protocols import Answer
 
 CASES = Path(__file__).resolve().parents[3] / "cases/switch/nxos"
@@ -115,17 +120,51 @@ def test_watchdog_times_are_whole_intervals(bench: Any) -> None:
     wanted = bench.wanted(watchdog=watchdog)[bench.id()]
     assert (wanted[settings.WATCHDOG_DETECT], wanted[settings.WATCHDOG_RESTORE]) == (600, 1600)
     lines = bench.set(bench.wanted(watchdog=watchdog))
-    assert lines[-3:] == [
+    assert lines[-4:] == [
         "priority-flow-control watch-dog interval 200",
         "priority-flow-control watch-dog shutdown-multiplier 3",
         "priority-flow-control auto-restore multiplier 8",
+        "priority-flow-control fixed-restore multiplier 0",
     ]
     assert bench.differs(bench.wanted(watchdog=watchdog)) == {}
 
 
-def test_the_watchdog_cannot_forward_and_says_so(bench: Any) -> None:
+def test_the_watchdog_drops_so_only_forward_is_lacking(bench: Any) -> None:
+    assert settings.WATCHDOG_ACTION not in bench.wanted()[bench.id()]
+    forward = bench.wanted(watchdog=Watchdog(action="forward"))[bench.id()]
+    assert forward[settings.WATCHDOG_ACTION] == "forward"
     assert "cannot forward" in PLUGIN.unsupported[settings.WATCHDOG_ACTION]
     assert bench.known(settings.WATCHDOG_ACTION) == ["drop"]
+
+
+@pytest.mark.parametrize(("action", "outcome"), [("drop", Outcome.PASS), ("forward", Outcome.FAIL)])
+def test_check_and_plan_miss_nothing_but_forward(
+    bench: Any, intent_of: Any, action: str, outcome: Outcome
+) -> None:
+    bench.set(bench.wanted())
+    device = Device("leaf1", Role.SWITCH, "nxos", Endpoint("192.0.2.1", connection=NETWORK_CLI), bench.ports)
+    fabric = Fabric((device,), (), "/site/inventory.yml")
+    intents = {port.id: intent_of(port.id, watchdog=Watchdog(action=action)) for port in bench.ports}
+    refusing = Policy(
+        name="test",
+        link_layer=LinkLayer.ETHERNET,
+        lossless=TrafficClass(3, 26),
+        cnp=TrafficClass(6, 48),
+        mtu=MtuPolicy(9000, 9216, 4096),
+        pfc_priorities=(3,),
+        ecn={},
+        limits=Limits(latency=(), loss=None),
+        unsupported=Stance.REFUSE,
+    )
+    assert [finding.outcome for finding in CAPABILITY.judge(fabric, refusing, intents, None)] == [outcome]
+    readings = {"leaf1": DeviceReading("leaf1", bench.switch.clock(), bench.readings())}
+    plan = make_plan(fabric, intents, readings, {"leaf1": PLUGIN})
+    assert plan.steps == ()
+    lacking = {item.setting for item in plan.unsupported}
+    assert lacking == ({settings.WATCHDOG_ACTION} if action == "forward" else set())
+
+
+def test_an_action_that_only_notes_storms_is_none(bench: Any) -> None:
     bench.switch.configure(
         "interface Ethernet1/1", "priority-flow-control watch-dog-interval on disable-action"
     )
@@ -147,6 +186,45 @@ def test_network_qos_is_system_wide(bench: Any) -> None:
     assert bench.known(settings.LOSSLESS_BUFFERS, number=2) == [(3,)]
     for name in (settings.PFC, settings.LOSSLESS_BUFFERS, "nxos.class_mtu_bytes", "nxos.network_qos"):
         assert PLUGIN.disruption(name, Known(()), (3,)) == "system-wide"
+
+
+@pytest.mark.parametrize(
+    ("name", "new"),
+    [
+        ("nxos.watchdog_global", True),
+        (settings.WATCHDOG_POLL, 200),
+        (settings.WATCHDOG_DETECT, 400),
+        (settings.WATCHDOG_RESTORE, 400),
+    ],
+)
+def test_the_watchdogs_lines_for_the_device_are_system_wide(name: str, new: Any) -> None:
+    assert PLUGIN.disruption(name, Known(0), new) == "system-wide"
+
+
+def test_what_is_bound_to_a_port_is_not_system_wide_and_leaves_other_ports_alone(make: Any) -> None:
+    bench = make(2)
+    before = bench.read(2)
+    names = (settings.TC_BANDWIDTH, settings.ECN, settings.DSCP_PRIORITY, "nxos.queuing", "nxos.classifier")
+    for name in names:
+        assert PLUGIN.disruption(name, Known(()), ()) == "queue reset"
+    lines = bench.set({bench.id(1): bench.wanted()[bench.id(1)]})
+    at = next(n for n, line in enumerate(lines) if line.startswith("service-policy type queuing output"))
+    assert "interface Ethernet1/1" in lines[:at]
+    assert {name: bench.read(2)[name] for name in names} == {name: before[name] for name in names}
+
+
+def test_every_line_of_the_device_is_announced_as_system_wide(bench: Any) -> None:
+    """Set one setting after the other: where a line of the device changes, the plan has said so."""
+    found = {}
+    for goal in bench.goals(bench.wanted())[:1]:
+        for name in goal.names:
+            text = bench.push_text([replace(goal, names=(name,))])
+            lines = text.partition("\nconfigure terminal\n")[2].partition("\nconfigure terminal\n")[2]
+            shared = re.search(r"^system qos$|^exit$", lines, re.MULTILINE) is not None
+            if shared:
+                found[name] = str(PLUGIN.disruption(name, Missing(""), goal.wanted[name]))
+    assert set(found.values()) == {"system-wide"}
+    assert set(found) >= {settings.LOSSLESS_BUFFERS, settings.WATCHDOG_POLL, "nxos.watchdog_global"}
 
 
 def test_only_named_ports_are_set(make: Any) -> None:
