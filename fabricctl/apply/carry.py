@@ -330,7 +330,9 @@ def _see_reverted(applied: Applied, fabric: Fabric, store: RecordStore, tools: T
         tools.report(f"  {line}")
     more = f" and {len(said) - 1} more" if len(said) > 1 else ""
     end = f"NOT all reverted: {said[0]}{more}" if said else "reverted, and read back so"
-    keep(store, Applied(applied.run, replace(applied.record, state=State.REVERTED, proven=())))
+    # What still holds can be rolled back, whether a confirm that broke off kept it or a revert failed.
+    state = State.FAILED if said else State.REVERTED
+    keep(store, Applied(applied.run, replace(applied.record, state=state, proven=())))
     store.finish(applied.run, Outcome.ERROR, f"not confirmed in time: {end}")
 
 

@@ -198,7 +198,7 @@ def _take_back_waiting(held: Applied, fabric: Fabric, tools: Tools, store: Recor
         failed=wrong,
         notes=(*still_armed(outcomes, held.record.deadline), *_without_value(held.record)),
     )
-    keep(store, Applied(held.run, replace(held.record, state=State.REVERTED, proven=(), deadline=None)))
+    keep(store, Applied(held.run, replace(held.record, state=result.state, proven=(), deadline=None)))
     store.finish(held.run, result.outcome, "taken back before it was confirmed")
     return result
 

@@ -202,7 +202,7 @@ class Rollout:
         stuck = {port.device for port in self.armed if port in self.failed}
         if not stuck:
             return
-        ports = list(self.armed)
+        ports = sorted(self.armed, key=str)
         why = f"left to the device's timer, which reverts it {self.until()}: another port is not reverted"
         self._fail([p for p in self._sound(ports) if p.device in stuck], why)
         self._stop_far_ends()

@@ -470,11 +470,17 @@ def test_what_an_unconfirmed_apply_left_behind_is_named(world: Any, fakes: Any, 
     run(world, fakes, store, Options(confirm_within_s=300))
     world.time += 400
     world.silent.add("node2")
-    with pytest.raises(UsageError, match="it is reverted"):
+    with pytest.raises(UsageError, match="it is failed"):
         confirm(world.fabric, None, world.tools(), store)
     (late,) = [each for each in store.runs(limit=10) if "not confirmed in time" in each.summary]
     assert late.summary == "not confirmed in time: NOT all reverted: node2: no route to host"
     assert "  node2: no route to host" in world.said
+    world.silent.clear()
+    for timer in (world.root / "node2/timers").iterdir():
+        timer.unlink()  # it was lost, and so nothing has reverted
+    assert world.get("node2/eth1", "mtu_bytes") == "4200"
+    assert take_back(world, store).outcome is Outcome.PASS
+    assert set(mtus(world).values()) == {"1500"}
 
 
 def test_a_port_of_which_nothing_can_be_read_is_no_step(world: Any, fakes: Any, store: Store) -> None:
