@@ -140,14 +140,8 @@ def _check(goal: PortGoal) -> None:
 
 
 def _needed(goal: PortGoal) -> Iterator[str]:
-    """Walk what must have been read, so that what is not set stays.
-
-    PFC is read from the running-config, its profiles and the model at once. A goal that has it and none of
-    our means is not from a reading of a switch.
-    """
+    """Walk what must have been read, so that what is not set stays."""
     yield settings.PFC
-    if not any(name in goal.before for name in _MEANS):
-        return
     yield from _ALWAYS
     if _PROFILED & set(goal.names):
         yield from _FOR_A_PROFILE

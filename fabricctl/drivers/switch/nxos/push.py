@@ -128,13 +128,7 @@ _MAKERS: Mapping[str, tuple[str, Callable[[Mapping[str, Value], int], Policy]]] 
 
 
 def _needed(port: _Port) -> Iterator[str]:
-    """Walk the settings whose value goes into what is set, or decides what goes.
-
-    A goal that has PFC and none of our own settings is not from a reading of a switch.
-    """
-    before = port.goal.before
-    if settings.PFC in before and not any(name.startswith("nxos.") for name in before):
-        return
+    """Walk the settings whose value goes into what is set, or decides what goes."""
     yield from _STATES
     values = port.values()
     for kind, names in ((QOS, _OF_CLASSIFIER), (QUEUING, _OF_QUEUING), (NETWORK, _OF_NETWORK)):

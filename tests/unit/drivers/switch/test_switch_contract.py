@@ -53,6 +53,7 @@ _DETAILS = {
     settings.WATCHDOG_POLL,
     settings.WATCHDOG_ACTION,
 }
+_MARKING = {settings.ECN, settings.ECN_KMIN, settings.ECN_KMAX, settings.ECN_PMAX}
 _APPLY = "apply-20261130-1"
 
 every_driver = pytest.mark.parametrize("driver", [finder.switch_driver(name) for name in _NAMES], ids=_NAMES)
@@ -505,14 +506,18 @@ def _method(driver: Driver) -> Method:
 
 
 def _goals(driver: Driver, ports: Sequence[Port], **changes: Any) -> tuple[PortGoal, ...]:
-    """Return goals that set everything, from a port with PFC off and a small MTU."""
+    """Return goals that set everything, from a port that was read, with PFC off and a small MTU."""
     wanted = {
         name: value
         for name, value in driver.wanted(_intent(driver)).items()
         if name not in driver.unsupported
     }
     names = tuple(sorted(wanted, key=lambda name: (settings.safe_rank(name), name)))
-    before: dict[str, Value] = {settings.MTU: 1500, settings.PFC: (), settings.ECN: False}
+    read = decode(dict[PortId, PortReading], _load(_folders(driver)[0], "reading.json")["ports"])
+    held = next(iter(read.values())).settings
+    known = {name: entry.value for name, entry in held.items() if isinstance(entry, Known)}
+    plain = {settings.MTU: 1500, settings.PFC: (), settings.ECN: False}
+    before: dict[str, Value] = {name: v for name, v in known.items() if name not in settings.KEPT} | plain
     return tuple(replace(PortGoal(port, names, wanted, before), **changes) for port in ports)
 
 
@@ -567,10 +572,30 @@ def test_every_single_setting_can_be_pushed_by_itself(driver: Driver) -> None:
     (goal,) = _goals(driver, [_port(driver)])
     for name in goal.names:
         text = _method(driver).push(_APPLY, 1, [replace(goal, names=(name,))], 600)
-        assert goal.port.id.port in text, name
+        # How a port is to mark, or its watchdog to work, says nothing where it is not to at all.
+        assert name in _MARKING | _DETAILS or goal.port.id.port in text, name
         if _is_shell(driver):
             done = _shell(text, "-n")
             assert (done.returncode, done.stderr) == (0, ""), name
+
+
+_OTHERS_WORDS = {
+    "sonic": ("net add", "nv set", "priority-flow-control", "configure terminal"),
+    "cumulus": ("net add", "net commit", "priority-flow-control", "configure terminal"),
+    "eos": ("watch-dog-interval", "network-qos", "net add", "nv set", "config qos"),
+    "nxos": ("pause watchdog", "tx-queue", "net add", "nv set", "config qos"),
+    "dell_sonic": ("watch-dog-interval", "network-qos", "pause watchdog", "net add", "nv set", "config qos"),
+}
+"""Words for the same in other systems, and of command lines that are gone."""
+
+
+@every_driver
+def test_trap_15_no_line_is_another_systems_or_only_a_comment(driver: Driver) -> None:
+    text = _method(driver).push(_APPLY, 1, _goals(driver, _ports(driver)[:1]), 600)
+    assert [word for word in _OTHERS_WORDS[driver.name] if word in text] == []
+    if not _is_shell(driver):
+        comments = [line for line in text.splitlines() if line.lstrip().startswith(("!", "#"))]
+        assert [line for line in comments if not re.match(r"! ?fabricctl ", line)] == []
 
 
 @every_driver
