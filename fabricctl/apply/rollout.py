@@ -170,8 +170,10 @@ class Rollout:
                     if port.port in outcome.ports:
                         self._fail([port], outcome.ports[port.port])
             elif outcome.tasks:
-                until = f"it may revert by itself {self.until()}, or stay and not be saved"
-                self._fail(ports, f"not confirmed: {outcome.message}; {until}")
+                # Where nothing was pushed, nothing of ours reverts.
+                until = f"; it may revert by itself {self.until()}, or stay and not be saved"
+                pushed = outcome.device in self.slots
+                self._fail(ports, f"not confirmed: {outcome.message}{until if pushed else ''}")
             else:
                 self._fail(ports, f"not confirmed, it reverts by itself {self.until()}: {outcome.message}")
         if not self.slots:
