@@ -33,9 +33,14 @@ Readings = Mapping[str, Mapping[str, Entry]]
 
 
 def known(readings: Readings) -> dict[str, dict[str, Entry]]:
-    """Return what is read as a value; what had none may have another reason for it."""
+    """Return what is read as a value; what had none may have another reason for it.
+
+    Timers are left out: those that have run are told apart by what is left over.
+    """
     return {
-        port: {name: entry for name, entry in held.items() if isinstance(entry, Known)}
+        port: {
+            n: entry for n, entry in held.items() if isinstance(entry, Known) and not n.endswith(".timers")
+        }
         for port, held in readings.items()
     }
 
@@ -197,7 +202,7 @@ def test_a_confirm_that_never_comes(pod: Any) -> None:
     assert set(pod.leftovers()) >= DEVICES
     assert isinstance(pod.call("apply", "--yes").exception, BusyError)
 
-    pod.pass_by(301)
+    pod.pass_by(361)  # NX-OS counts in minutes of its own clock, and is up to one late
     assert changed(first, pod.read()) == set()
     assert pod.steps() == steps
     late = pod.call("confirm")
