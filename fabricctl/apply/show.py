@@ -16,6 +16,7 @@ from fabricctl.model.words import count
 
 _PORTS_SHOWN = 6
 _NOW_SHOWN = 8
+_LONG = 8
 
 _INDEX = {
     settings.DSCP_PRIORITY: "dscp",
@@ -155,6 +156,8 @@ def step_line(step: Step, *, unset: bool = False) -> str:
     notes = [f"undo: {'ecn off' if unset else undo(step)}"]
     if step.disruption is not Disruption.NONE:
         notes.append(f"disrupts: {step.disruption.value}")
+    if step.setting == settings.BOOT and step.new == settings.SAVED:
+        notes.append("saves all that is unsaved on the switch")
     new = value_text(step.setting, step.new)
     change = f"not set -> {new}" if unset else difference(step.setting, step.old, step.new)
     return f"{step.setting}: {change}  ({'; '.join(notes)})"
@@ -217,10 +220,19 @@ def value_text(setting: str, value: Value) -> str:
     match value:
         case bool():
             return "on" if value else "off"
+        case tuple() if setting in _INDEX and len(value) >= _LONG:
+            return _but(setting, value)
         case tuple():
             return ",".join(str(item) for item in value) if value else "none"
         case _:
             return str(value)
+
+
+def _but(setting: str, value: Sequence[object]) -> str:
+    """Return ``0 but dscp 26: 3, dscp 48: 6``: what most entries are, and the others."""
+    most = max(dict.fromkeys(value), key=value.count)
+    others = [f"{name}: {new}" for name, _, new in _changes(setting, (most,) * len(value), tuple(value))]
+    return f"{most} but {', '.join(others)}" if others else f"all {most}"
 
 
 def _before(setting: str, found: Entry, wanted: Value) -> str:

@@ -9,6 +9,7 @@ from fabricctl.apply import plan as planning
 from fabricctl.apply.render import digest, render_port
 from fabricctl.apply.show import deviation, difference, plan_lines, step_line, summary, value_text
 from fabricctl.errors import UsageError
+from fabricctl.model import settings
 from fabricctl.model.fabric import Role
 from fabricctl.model.names import PortId
 from fabricctl.model.plan import DevicePlan, Disruption, Plan, Step, Unsupported
@@ -17,9 +18,9 @@ from fabricctl.model.reading import DeviceReading, Entry, Known, Missing, PortRe
 PORT = PortId("node1", "eth1")
 
 
-def reading(device: str, **settings: Entry) -> dict[str, DeviceReading]:
+def reading(device: str, **entries: Entry) -> dict[str, DeviceReading]:
     port = PortId(device, "eth1")
-    return {device: DeviceReading(device, 0.0, {port: PortReading(port, settings)})}
+    return {device: DeviceReading(device, 0.0, {port: PortReading(port, entries)})}
 
 
 @pytest.fixture
@@ -155,6 +156,14 @@ def test_marking_that_was_off_has_values_to_set_and_none_to_restore() -> None:
     ]
 
 
+def test_saving_a_switch_says_what_else_it_saves() -> None:
+    step = Step(PORT, "boot", Known("none"), settings.SAVED)
+    assert step_line(step) == (
+        "boot: lost at reboot -> kept over reboots  "
+        "(undo: lost at reboot; saves all that is unsaved on the switch)"
+    )
+
+
 def test_boot_scripts_show_whether_they_differ_not_their_digests() -> None:
     assert difference("boot", Known("none"), "ab" * 32) == "lost at reboot -> kept over reboots"
     assert difference("boot", Known("ab" * 32), "none") == "kept over reboots -> lost at reboot"
@@ -170,6 +179,9 @@ def test_boot_scripts_show_whether_they_differ_not_their_digests() -> None:
         ("pfc_priorities", (3, 4), "3,4"),
         ("ecn", False, "off"),
         ("mtu_bytes", 9000, "9000"),
+        ("dscp_priority", (0,) * 26 + (3,) + (0,) * 21 + (6,) + (0,) * 15, "0 but dscp 26: 3, dscp 48: 6"),
+        ("priority_tc", (0, 0, 0, 3, 4, 4, 4, 0), "0 but priority 3: 3, priority 4-6: 4"),
+        ("dscp_priority", (0,) * 64, "all 0"),
         ("boot", "none", "lost at reboot"),
         ("boot", "0123456789abcdef", "kept over reboots"),
     ],
