@@ -10,7 +10,7 @@ from fabricctl.inventory.build import Builder
 from fabricctl.inventory.hosts import Host, HostReader
 from fabricctl.inventory.policy import is_policy, read_policy
 from fabricctl.inventory.problems import InventoryFileError, Problems
-from fabricctl.inventory.sources import YAML, Kind, Sources, display, kind_of, static_files
+from fabricctl.inventory.sources import YAML, Kind, Sources, display, kind_of, static_files, variable_files
 from fabricctl.model.fabric import Fabric
 from fabricctl.model.policy import Policy
 
@@ -45,6 +45,9 @@ def read(path: Path, *, policy: Path | None = None) -> tuple[Fabric, Policy]:
         if kind_of(file) is not Kind.FILE:
             # It is read more than once, and a device may never end.
             problems.add(str(file), "is neither a file nor a folder", "write the inventory to a file")
+    for file in variable_files(path):
+        if kind_of(file) is Kind.OTHER:
+            problems.add(display(file), "is neither a file nor a folder", "write the variables to a file")
     problems.raise_if_any()
     _refuse_policies(path, problems)
     sources = Sources.scan(path)

@@ -99,9 +99,7 @@ class Sources:
     @property
     def size_bytes(self) -> int:
         """How much there is to read, programs and what they print left out."""
-        files = list(static_files(self.path))
-        for base in {Path.cwd(), self.base.resolve()}:
-            files += [file for folder in _NO_INVENTORY for file in (base / folder).rglob("*")]
+        files = [*static_files(self.path), *variable_files(self.path)]
         return sum(file.stat().st_size for file in files if kind_of(file) is Kind.FILE)
 
     @classmethod
@@ -293,6 +291,14 @@ def static_files(path: Path) -> Iterator[Path]:
         if entry.name.startswith(".") or entry.name in _NO_INVENTORY or entry.name.endswith(_IGNORED):
             continue
         yield from static_files(entry)
+
+
+def variable_files(path: Path) -> Iterator[Path]:
+    """Walk what lies in ``group_vars`` and ``host_vars``, beside the inventory and in the working folder."""
+    beside = (path if path.is_dir() else path.parent).resolve()
+    for base in dict.fromkeys((beside, Path.cwd())):
+        for folder in sorted(_NO_INVENTORY):
+            yield from sorted((base / folder).rglob("*"))
 
 
 def _is_program(file: Path) -> bool:

@@ -117,6 +117,14 @@ def test_a_pipe_or_a_folder_is_no_policy_and_nobody_waits_for_it(
     assert len(caught.value.lines) == 1
 
 
+def test_a_pipe_among_the_variables_is_refused_and_nobody_waits_for_it(tmp_path: Path) -> None:
+    (tmp_path / "inventory.yml").write_text("all: {}\n")
+    (tmp_path / "group_vars").mkdir()
+    os.mkfifo(tmp_path / "group_vars/all.yml")
+    with pytest.raises(inventory.InventoryFileError, match=r"group_vars/all\.yml: is neither a file nor"):
+        inventory.read(tmp_path / "inventory.yml")
+
+
 def test_a_pipe_in_a_folder_is_no_inventory(tmp_path: Path) -> None:
     (tmp_path / "hosts.yml").write_text(INVENTORY)
     os.mkfifo(tmp_path / "more")
