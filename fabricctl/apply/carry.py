@@ -29,6 +29,7 @@ SAFETY_S = 600
 _GRACE_S = 5
 _PROGRESS_S = 15
 _SHOWN = 4
+_UNSEEN = "what it was before is not known, or it is no longer in the inventory: nothing could be compared"
 
 
 @dataclass(frozen=True)
@@ -341,7 +342,12 @@ def not_restored(
 ) -> tuple[Plan, dict[PortId, dict[str, Value]]]:
     """Return what of an apply that was taken back does not read as before it, and what was to be restored."""
     devices = [fabric.device(p.device) for p in record.plan.devices if fabric.has_device(p.device)]
-    return _beside_old(record, fabric, tools.read(devices))
+    left, old = _beside_old(record, fabric, tools.read(devices))
+    # Of a device that is gone, or of which nothing was known before, nothing proves that it has reverted.
+    compared = {port.device for port in old}
+    touched = dict.fromkeys(step.port.device for step in record.plan.steps if step.port not in record.held)
+    unseen = {name: _UNSEEN for name in touched if name not in compared}
+    return replace(left, unread={**unseen, **left.unread}), old
 
 
 def _beside_old(
@@ -357,9 +363,10 @@ def _beside_old(
 
 def _really_kept(record: ApplyRecord, fabric: Fabric, readings: Readings) -> ApplyRecord:
     """Return a broken-off record without the devices that read as before: they did not come to keep it."""
-    left, _ = _beside_old(record, fabric, {n: r for n, r in readings.items() if n in record.kept})
+    left, old = _beside_old(record, fabric, {n: r for n, r in readings.items() if n in record.kept})
     changed = {step.port.device for step in left.steps} | {name.split("/")[0] for name in left.unknown}
-    kept = tuple(name for name in record.kept if name in changed or name not in readings)
+    compared = {port.device for port in old}
+    kept = tuple(name for name in record.kept if name in changed or name not in compared)
     return replace(record, kept=kept)
 
 

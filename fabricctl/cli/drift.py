@@ -96,7 +96,8 @@ def _verdict(found: Drift) -> str:
     elif differ:
         text = f"drift: {differ} of {compared} {'differs' if differ == 1 else 'differ'}"
     else:
-        text = "nothing differs on the devices that were read" if found.unread else "no drift"
+        where = "on the devices that were read" if found.unread else "where an apply was proved"
+        text = f"nothing differs {where}" if found.unread or found.unproven else "no drift"
     if found.pending:
         text += f"; {count(len(found.pending), 'setting')} stored and pending until a reset"
     if found.unread:

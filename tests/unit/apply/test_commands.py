@@ -142,6 +142,18 @@ def test_drift_passes_on_nothing(call: Call) -> None:
     ]
 
 
+def test_drift_is_not_called_none_where_an_apply_failed(call: Call, world: Any) -> None:
+    (world.root / "node2/refuse/mtu_bytes").touch()
+    call("apply", "--yes")
+    found = call("drift")
+    assert found.exit_code == 4
+    assert found.stdout.splitlines() == [
+        "an apply was to set it and did not prove it: node2/eth1, leaf1/eth2",
+        "not compared, as no apply has proved it: node2/eth1 and 1 more",
+        "nothing differs where an apply was proved (6 settings compared)",
+    ]
+
+
 def test_links_that_change_at_one_end_only_are_named(call: Call) -> None:
     found = call("plan", "--limit", "leaf1")
     said = "changed at one end only: leaf1/eth1 - node1/eth1 and 1 more; for both ends add "

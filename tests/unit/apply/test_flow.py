@@ -14,8 +14,10 @@ from fabricctl.apply.flow import Options, apply
 from fabricctl.apply.record import State, load
 from fabricctl.apply.rollback import rollback
 from fabricctl.errors import BusyError, FabricctlError, UsageError
+from fabricctl.model import facts
 from fabricctl.model.names import PortId
 from fabricctl.model.policy import EcnProfile, Stance
+from fabricctl.model.reading import Known
 from fabricctl.model.verdict import Outcome
 from fabricctl.store import Store
 
@@ -563,3 +565,39 @@ def test_drift_is_not_clean_where_an_apply_failed(world: Any, fakes: Any, store:
     assert run(world, fakes, store).outcome is Outcome.FAIL
     found = drift(world.fabric, load(store, world.fabric.source), (), world.tools())
     assert {str(port) for port in found.unproven} == {"node2/eth1", "leaf1/eth2"}
+
+
+def test_nothing_compared_is_no_proof_that_it_was_reverted(world: Any, fakes: Any, store: Store) -> None:
+    run(world, fakes, store, Options(confirm_within_s=300))
+    world.time += 400
+    left = world.fabric.devices[1:]
+    world.fabric = replace(world.fabric, devices=left, links=world.fabric.links[1:])
+    with pytest.raises(UsageError, match="it is failed"):
+        confirm(world.fabric, None, world.tools(), store)
+    (late,) = [each for each in store.runs(limit=10) if "not confirmed in time" in each.summary]
+    assert late.summary == (
+        "not confirmed in time: NOT all reverted: node1: what it was before is not known, or it is no longer "
+        "in the inventory: nothing could be compared"
+    )
+
+
+def test_what_was_held_needs_no_proof_that_it_was_reverted(world: Any, fakes: Any, store: Store) -> None:
+    world.facts[PortId("node1", "eth1")] = {facts.RIVALS: Known(("tuned",))}
+    result = run(world, fakes, store, Options(confirm_within_s=300))
+    assert {str(port) for port in result.held} == {"node1/eth1", "leaf1/eth1"}
+    world.time += 400
+    world.facts.clear()
+    run(world, fakes, store)
+    (late,) = [each for each in store.runs(limit=10) if "not confirmed in time" in each.summary]
+    assert late.summary == "not confirmed in time: reverted, and read back so"
+
+
+def test_nothing_compared_is_no_proof_of_what_was_taken_back_either(
+    world: Any, fakes: Any, store: Store
+) -> None:
+    run(world, fakes, store, Options(confirm_within_s=300))
+    world.fabric = replace(world.fabric, devices=world.fabric.devices[1:], links=world.fabric.links[1:])
+    result = take_back(world, store)
+    assert (result.outcome, result.state) == (Outcome.UNKNOWN, State.FAILED)
+    assert list(result.plan.unread) == ["node1"]
+    assert world.get("node2/eth1", "mtu_bytes") == "1500"
