@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
@@ -293,7 +292,7 @@ def _grouped(findings: Iterable[Finding]) -> list[str]:
     """
     groups: dict[str, dict[str, str]] = {}
     for finding in findings:
-        groups.setdefault(_anonymous(finding), {}).setdefault(finding.subject, finding.what)
+        groups.setdefault(finding.anonymous, {}).setdefault(finding.subject, finding.what)
     lines = []
     for told in groups.values():
         subjects, what = list(told), next(iter(told.values()))
@@ -302,14 +301,6 @@ def _grouped(findings: Iterable[Finding]) -> list[str]:
         else:
             lines.append(f"{subjects[0]}: {what}; the same goes for {_names(subjects[1:])}")
     return lines
-
-
-def _anonymous(finding: Finding) -> str:
-    """Return what is said of a subject without the names of its ends."""
-    what = finding.what
-    for place, end in enumerate(finding.subject.split(" - ")):
-        what = re.sub(rf"(?<![\w/.-]){re.escape(end)}(?![\w/.-])", f"\0{place}", what)
-    return what
 
 
 def _names(ports: Sequence[PortId | str]) -> str:

@@ -78,9 +78,7 @@ def grouped(fabric: Fabric, findings: Sequence[Finding]) -> Iterator[str]:
     for finding in findings:
         passed = finding.outcome is Outcome.PASS
         if not passed or finding.next_step:
-            # A sentence that begins with the port's own name is the same of all of them.
-            what = finding.what.replace(repr(finding.subject.partition("/")[2]), "''")
-            key = (passed, finding.outcome, finding.check, what, finding.next_step)
+            key = (passed, finding.outcome, finding.check, finding.anonymous, finding.next_step)
             groups.setdefault(key, []).append(finding)
     for passed in (False, True):
         for key, group in groups.items():
@@ -89,12 +87,16 @@ def grouped(fabric: Fabric, findings: Sequence[Finding]) -> Iterator[str]:
 
 
 def _line(fabric: Fabric, group: Sequence[Finding]) -> str:
-    """Return the line of findings that say the same."""
-    first, subjects = group[0], _subjects(fabric, [finding.subject for finding in group])
+    """Return the line of findings that say the same, or the same with the names of their own ends."""
+    first, names = group[0], [finding.subject for finding in group]
+    if len({finding.what for finding in group}) == 1:
+        text = f"{_subjects(fabric, names)}: {first.what}"
+    else:
+        text = f"{names[0]}: {first.what}; the same goes for {_subjects(fabric, names[1:])}"
     if first.outcome is Outcome.PASS:
-        return f"note: {subjects}: {first.what}"
+        return f"note: {text}"
     advice = f"; {first.next_step}" if first.next_step else ""
-    return f"{first.outcome}: {subjects}: {first.what}{advice} [{first.check}]"
+    return f"{first.outcome}: {text}{advice} [{first.check}]"
 
 
 def _subjects(fabric: Fabric, subjects: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -58,6 +59,15 @@ class Finding:
     samples: int = 0
     next_step: str = ""
     culprit: str = ""
+
+    @property
+    def anonymous(self) -> str:
+        """What is said without the names of the subject's own ends: the same for all that are alike."""
+        what = self.what
+        for place, end in enumerate(self.subject.split(" - ")):
+            own = f"{re.escape(end)}|'{re.escape(end.partition('/')[2])}'"
+            what = re.sub(rf"(?<![\w/.-])(?:{own})(?![\w/.-])", f"\0{place}", what)
+        return what
 
 
 @dataclass(frozen=True, slots=True)

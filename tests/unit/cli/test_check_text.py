@@ -65,8 +65,8 @@ def test_the_same_of_each_port_s_own_name_is_the_same() -> None:
     found = [_fail(port.id, f"{port.id.port!r} is no port of it") for port in PORTS]
     assert _lines(*found) == [
         (
-            "fail: 34 ports (leaf1/Ethernet0, leaf1/Ethernet4, leaf1/Ethernet8 and 31 more): "
-            "'Ethernet0' is no port of it; mend it [chain]"
+            "fail: leaf1/Ethernet0: 'Ethernet0' is no port of it; the same goes for 33 ports "
+            "(leaf1/Ethernet4, leaf1/Ethernet8, leaf1/Ethernet12 and 30 more); mend it [chain]"
         )
     ]
 
@@ -117,7 +117,7 @@ def test_names_and_connections_that_a_driver_cannot_use_are_found_offline(
     assert result.exit_code == 1
     assert [line for line in result.stdout.splitlines() if line.startswith("fail: ")] == [
         (
-            "fail: 2 ports (leaf1/swp1, leaf1/swp2): 'swp1' is no port of Enterprise SONiC; "
+            "fail: leaf1/swp1: 'swp1' is no port of Enterprise SONiC; the same goes for leaf1/swp2; "
             'write it as "show interface status" does: Eth1/1, or Ethernet0 [capability]'
         ),
         (

@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-import socket
-import subprocess
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import paramiko
 import pytest
 
-from fabricctl import readback
-from fabricctl.apply.compose import Job
 from fabricctl.apply.confirm import confirm
 from fabricctl.apply.drift import drift
 from fabricctl.apply.flow import Options, apply
-from fabricctl.apply.push import push
 from fabricctl.apply.record import load
 from fabricctl.apply.rollback import rollback
-from fabricctl.apply.rollout import Tools
 from fabricctl.model import settings
-from fabricctl.model.fabric import NETWORK_CLI, Device, Endpoint, Fabric, LinkLayer, Role
-from fabricctl.model.plan import PushOutcome
+from fabricctl.model.fabric import LinkLayer
 from fabricctl.model.policy import EcnProfile, Limits, MtuPolicy, Policy, TrafficClass, Watchdog
-from fabricctl.model.reading import DeviceReading
 from fabricctl.model.verdict import Outcome
 from fabricctl.store import Store
-from fabricctl.transport import connect
 
 POLICY = Policy(
     name="test",
@@ -43,56 +32,12 @@ POLICY = Policy(
 )
 
 
-@dataclass
-class Site:
-    """A switch that is reached as a site reaches it."""
-
-    bench: Any
-    fabric: Fabric
-    outcomes: list[PushOutcome]
-
-    def read(self, devices: Sequence[Device]) -> dict[str, DeviceReading]:
-        with connect() as transport:
-            return readback.read(self.fabric, devices, transport)
-
-    def push(self, jobs: Sequence[Job]) -> Sequence[PushOutcome]:
-        found = push(jobs, deadline_s=120)
-        self.outcomes += found
-        return found
-
-    def tools(self) -> Tools:
-        return Tools(read=self.read, push=self.push, report=lambda _: None)
-
-
 @pytest.fixture
-def site(make: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    from simulators.cli.server import serving  # noqa: PLC0415  the simulators' folder is known by now
+def site(make: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    from simulators.cli.site import reached  # noqa: PLC0415  the simulators' folder is known by now
 
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "key"], check=True)
-    bench = make(2)
-    real = paramiko.SSHClient.connect
-    with serving(bench.switch, tmp_path / "key.pub") as server:
-
-        def over_a_pair(self: paramiko.SSHClient, host: str, port: int, user: str, **options: Any) -> None:
-            # A unit test opens no connection; only ansible, a process of its own, does.
-            options["sock"], theirs = socket.socketpair()
-            server.serve(theirs)
-            real(self, host, port, user, **options)
-
-        monkeypatch.setattr(paramiko.SSHClient, "connect", over_a_pair)
-        (tmp_path / "known_hosts").write_text(server.known_hosts())
-        end = Endpoint(
-            "127.0.0.1",
-            port=server.port,
-            user="admin",
-            key_file=str(tmp_path / "key"),
-            known_hosts=str(tmp_path / "known_hosts"),
-            connection=NETWORK_CLI,
-        )
-        device = Device("leaf1", Role.SWITCH, "dell_sonic", end, bench.ports)
-        yield Site(bench, Fabric((device,), (), "/site/inventory.yml"), [])
+    with reached("dell_sonic", make(2), tmp_path, monkeypatch) as found:
+        yield found
 
 
 @pytest.fixture
@@ -101,7 +46,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield made
 
 
-def test_plan_apply_again_drift_and_rollback(site: Site, store: Store) -> None:
+def test_plan_apply_again_drift_and_rollback(site: Any, store: Store) -> None:
     site.bench.by_hand()
     site.bench.port_by_hand("mtu 9000", "no qos-map tc-pg", "queue 3 wred-policy ROCE")
     site.bench.switch.configure("interface Eth1/2\nno scheduler-policy\npriority-flow-control watchdog off")
@@ -127,7 +72,7 @@ def test_plan_apply_again_drift_and_rollback(site: Site, store: Store) -> None:
     assert first.count("interface ") == site.bench.running().count("interface ")
 
 
-def test_a_refused_line_is_said_in_the_switchs_own_words(site: Site, store: Store) -> None:
+def test_a_refused_line_is_said_in_the_switchs_own_words(site: Any, store: Store) -> None:
     first = site.bench.running()
     refused = {
         "cable-length 5m|cable-length .*": "%Error: Unsupported on this platform",
@@ -141,7 +86,7 @@ def test_a_refused_line_is_said_in_the_switchs_own_words(site: Site, store: Stor
     assert site.bench.running() == first
 
 
-def test_a_confirm_that_never_comes_and_one_that_does(site: Site, store: Store) -> None:
+def test_a_confirm_that_never_comes_and_one_that_does(site: Any, store: Store) -> None:
     first = site.bench.running()
     options = Options(confirm_within_s=900)
     waits = apply(site.fabric, POLICY, options, site.tools(), store, lambda _: True)

@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 import datetime as dt
-import socket
-import subprocess
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import paramiko
 import pytest
 
-from fabricctl import readback
 from fabricctl.apply.compose import Job
 from fabricctl.apply.drift import drift
 from fabricctl.apply.flow import Options, apply
-from fabricctl.apply.push import push
 from fabricctl.apply.record import load
 from fabricctl.apply.rollback import rollback
-from fabricctl.apply.rollout import Tools
 from fabricctl.model import settings
-from fabricctl.model.fabric import NETWORK_CLI, Device, Endpoint, Fabric, LinkLayer, Role
-from fabricctl.model.plan import PushOutcome
+from fabricctl.model.fabric import LinkLayer
 from fabricctl.model.policy import EcnProfile, Limits, MtuPolicy, Policy, TrafficClass, Watchdog
-from fabricctl.model.reading import DeviceReading
 from fabricctl.model.verdict import Outcome
 from fabricctl.store import Store
-from fabricctl.transport import connect
 
 
 def policy(kmin_bytes: int = 150_000) -> Policy:
@@ -45,56 +35,12 @@ def policy(kmin_bytes: int = 150_000) -> Policy:
     )
 
 
-@dataclass
-class Site:
-    """A switch that is reached as a site reaches it."""
-
-    bench: Any
-    fabric: Fabric
-    outcomes: list[PushOutcome]
-
-    def read(self, devices: Sequence[Device]) -> dict[str, DeviceReading]:
-        with connect() as transport:
-            return readback.read(self.fabric, devices, transport)
-
-    def push(self, jobs: Sequence[Job]) -> Sequence[PushOutcome]:
-        found = push(jobs, deadline_s=120)
-        self.outcomes += found
-        return found
-
-    def tools(self) -> Tools:
-        return Tools(read=self.read, push=self.push, report=lambda _: None)
-
-
 @pytest.fixture
-def site(make: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    from simulators.cli.server import serving  # noqa: PLC0415  the simulators' folder is known by now
+def site(make: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    from simulators.cli.site import reached  # noqa: PLC0415  the simulators' folder is known by now
 
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "key"], check=True)
-    bench = make(2)
-    real = paramiko.SSHClient.connect
-    with serving(bench.switch, tmp_path / "key.pub") as server:
-
-        def over_a_pair(self: paramiko.SSHClient, host: str, port: int, user: str, **options: Any) -> None:
-            # A unit test opens no connection; only ansible, a process of its own, does.
-            options["sock"], theirs = socket.socketpair()
-            server.serve(theirs)
-            real(self, host, port, user, **options)
-
-        monkeypatch.setattr(paramiko.SSHClient, "connect", over_a_pair)
-        (tmp_path / "known_hosts").write_text(server.known_hosts())
-        end = Endpoint(
-            "127.0.0.1",
-            port=server.port,
-            user="admin",
-            key_file=str(tmp_path / "key"),
-            known_hosts=str(tmp_path / "known_hosts"),
-            connection=NETWORK_CLI,
-        )
-        device = Device("leaf1", Role.SWITCH, "nxos", end, bench.ports)
-        yield Site(bench, Fabric((device,), (), "/site/inventory.yml"), [])
+    with reached("nxos", make(2), tmp_path, monkeypatch) as found:
+        yield found
 
 
 @pytest.fixture
@@ -103,7 +49,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-def test_plan_apply_again_drift_and_rollback(site: Site, store: Store) -> None:
+def test_plan_apply_again_drift_and_rollback(site: Any, store: Store) -> None:
     first = sorted(site.bench.lines())
     done = apply(site.fabric, policy(), Options(), site.tools(), store, lambda _: True)
     assert [outcome.message for outcome in site.outcomes] == ["", ""]
@@ -130,7 +76,7 @@ def test_plan_apply_again_drift_and_rollback(site: Site, store: Store) -> None:
     assert sorted(line for line in site.bench.lines() if line != "feature scheduler") == first
 
 
-def test_a_session_that_drops_in_the_middle_is_reverted(site: Site, store: Store) -> None:
+def test_a_session_that_drops_in_the_middle_is_reverted(site: Any, store: Store) -> None:
     first = sorted(site.bench.lines())
     site.bench.switch.faults.drop_before = "system qos"
     done = apply(site.fabric, policy(), Options(), site.tools(), store, lambda _: True)
@@ -140,7 +86,7 @@ def test_a_session_that_drops_in_the_middle_is_reverted(site: Site, store: Store
     assert site.bench.switch.checkpoints == {}
 
 
-def test_while_another_controllers_apply_waits_nothing_is_changed_or_saved(site: Site, store: Store) -> None:
+def test_while_another_controllers_apply_waits_nothing_is_changed_or_saved(site: Any, store: Store) -> None:
     bench, other = site.bench, "a20270115-070000-ffff"
     text = bench.push_text(bench.goals(bench.wanted()), 10, apply_id=other)
     shown = bench.switch.now() + dt.timedelta(seconds=10)
