@@ -11,8 +11,9 @@ import secrets
 import shlex
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from types import MappingProxyType
 
 from fabricctl.errors import FabricctlError, RefusedError, UsageError, WireError
 from fabricctl.model.fabric import NETWORK_CLI, REST, Device, Fabric, Role
@@ -113,40 +114,60 @@ def read_device(device: Device, transport: Transport, deadline_s: float) -> Devi
     evidence = ""
     try:
         driver = driver_of(device)
-        queries = driver.queries(device.ports)
-        mark = f"fabricctl-{secrets.token_hex(16)}"
-        if device.endpoint.connection == REST:
-            queries = over_rest(device, queries)
-            lines = tuple(f"GET {' '.join(query.rest)}" for query in queries)
-            reply = Reply(0, framed(transport.converse(device, lines, deadline_s=deadline_s), mark), "")
-        elif device.endpoint.connection == NETWORK_CLI:
-            replies = transport.converse(device, cli_lines(device, queries), deadline_s=deadline_s)
-            reply = Reply(0, framed(replies, mark), "")
-        else:
-            reply = transport.run(device, script(queries, mark), deadline_s=deadline_s)
+        queries, mark = driver.queries(device.ports), new_mark()
+        queries, reply = ask(device, queries, transport, mark, deadline_s)
         read_at = time.time()
         evidence = reply.stdout
         answers = unframe(queries, mark, reply.stdout, reply.stderr)
         ports, facts = driver.parse(device.ports, answers)
-    except FabricctlError as exc:
-        return DeviceReading(device.name, time.time(), {}, error=str(exc), evidence=evidence)
     except Exception as exc:  # noqa: BLE001  the boundary of one device: a bug in a driver must not hide the others
-        line = f"{device.name}: reading it failed inside fabricctl ({exc!r}); please report this"
-        return DeviceReading(
-            device.name, time.time(), {}, error=line, evidence=traceback.format_exc() + evidence
-        )
+        return unread(device, exc, evidence)
     return DeviceReading(device.name, read_at, ports, facts, evidence=evidence)
 
 
-def script(queries: Sequence[Query], mark: str) -> str:
+def new_mark() -> str:
+    """Return a word that no answer contains by accident."""
+    return f"fabricctl-{secrets.token_hex(16)}"
+
+
+def unread(device: Device, exc: Exception, evidence: str = "") -> DeviceReading:
+    """Return the reading of a device that could not be read: one line, and in the evidence a bug's trace."""
+    if isinstance(exc, FabricctlError):
+        return DeviceReading(device.name, time.time(), {}, error=str(exc), evidence=evidence)
+    line = f"{device.name}: reading it failed inside fabricctl ({exc!r}); please report this"
+    trace = "".join(traceback.format_exception(exc))
+    return DeviceReading(device.name, time.time(), {}, error=line, evidence=trace + evidence)
+
+
+def ask(
+    device: Device, queries: tuple[Query, ...], transport: Transport, mark: str, deadline_s: float
+) -> tuple[tuple[Query, ...], Reply]:
+    """Ask a device in the way that its connection has; return what was really asked, and the framed reply."""
+    if device.endpoint.connection == REST:
+        queries = over_rest(device, queries)
+        lines = tuple(f"GET {' '.join(query.rest)}" for query in queries)
+        replies = transport.converse(device, lines, deadline_s=deadline_s)
+    elif device.endpoint.connection == NETWORK_CLI:
+        replies = transport.converse(device, cli_lines(device, queries), deadline_s=deadline_s)
+    else:
+        return queries, transport.run(device, script(queries, mark), deadline_s=deadline_s)
+    return queries, Reply(0, framed(replies, mark), "")
+
+
+def script(queries: Sequence[Query], mark: str, between: Mapping[int, str] = MappingProxyType({})) -> str:
     """Return the shell script that asks all queries in one go.
 
     Parameters
     ----------
     mark
         A word that no answer can contain by accident; letters, digits and hyphens.
+    between
+        Shell text by the number of the query that it stands before.
     """
-    calls = "\n".join(f"q {number} {shlex.join(query.argv)}" for number, query in enumerate(queries))
+    calls = "\n".join(
+        f"{between[number]}\n{call}" if number in between else call
+        for number, call in enumerate(f"q {n} {shlex.join(query.argv)}" for n, query in enumerate(queries))
+    )
     return _FRAME.format(mark=mark, limit_s=QUERY_S, calls=calls)
 
 

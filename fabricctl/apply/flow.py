@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import fnmatch
 import getpass
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 
 from fabricctl import readback
 from fabricctl.apply.batches import Batch
@@ -118,13 +116,7 @@ def select(fabric: Fabric, limit: Sequence[str]) -> tuple[Device, ...]:
     UsageError
         A name or a pattern fits no device, or none of the devices has a driver.
     """
-    names = [device.name for device in fabric.devices]
-    for pattern in limit:
-        if not fnmatch.filter(names, pattern):
-            near = get_close_matches(pattern, names, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(names[:5])}, ..."
-            raise UsageError(f"no device of the inventory is called {pattern!r}", next_step=hint)
-    chosen = [d for d in fabric.devices if not limit or any(fnmatch.fnmatchcase(d.name, p) for p in limit)]
+    chosen = fabric.named(limit)
     ours = tuple(d for d in chosen if d.driver)
     if not ours:
         raise UsageError(

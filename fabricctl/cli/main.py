@@ -36,6 +36,7 @@ COMMANDS: dict[str, str] = {
     "confirm": "Keep an apply that was started with --confirm-within.",
     "drift": "Say what differs from the last apply, and would it survive a reboot.",
     "rollback": "Restore what was read before an apply.",
+    "links": "Check every link and host: state, speed, cabling, errors over an interval, limits.",
     "verify": "Probe pairs of ports with RDMA reads and writes, judge them, and certify what passed.",
     "explain": "Show the evidence behind a mark on a pair, a node or a run, and what to do.",
     "certs": "List, show and revoke certificates.",
@@ -78,6 +79,7 @@ def cli() -> None:
       fabricctl check                     are they sound? (contacts nothing)
       fabricctl plan                      what would change on NICs and switches?
       fabricctl apply                     set it, and prove it by reading back
+      fabricctl links                     is every link what it should be, and without errors?
       fabricctl verify --pairs all        probe every pair, certify every port
       fabricctl gate --nodes node1,node2  may a job run there?
 

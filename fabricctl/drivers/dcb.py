@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fabricctl.drivers import functions
-from fabricctl.drivers.answers import Unread, eight, entries, entry, parsed, whole_number
 from fabricctl.model import settings
 from fabricctl.model.fabric import Port
 from fabricctl.model.reading import Entry, Known
+from fabricctl.plugin.answers import Unread, eight, entries, entry, parsed, whole_number
 from fabricctl.plugin.protocols import Answer, Answers, Query
 
 _DSCPS = 64

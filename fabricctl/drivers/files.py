@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from fabricctl.drivers import functions
-from fabricctl.drivers.answers import Unread, partial
+from fabricctl.plugin.answers import Unread, partial
 from fabricctl.plugin.protocols import Answers, Query
 
 _KEY = "grep files"

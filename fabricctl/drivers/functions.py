@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from fabricctl import resources
-from fabricctl.drivers.answers import Unread, entry, text
 from fabricctl.model import facts
 from fabricctl.model.fabric import Port
 from fabricctl.model.reading import Entry, Known, Missing
+from fabricctl.plugin.answers import Unread, entry, text
 from fabricctl.plugin.protocols import Answers, Query
 
 SHELL = (resources.folder("templates") / "shared" / "functions.sh").read_text(encoding="utf-8")

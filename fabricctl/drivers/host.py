@@ -7,11 +7,11 @@ import re
 from collections.abc import Mapping, Sequence
 
 from fabricctl.drivers import files
-from fabricctl.drivers.answers import Unread, entry, partial
 from fabricctl.model import facts, settings
 from fabricctl.model.fabric import Port
 from fabricctl.model.names import boot_unit
 from fabricctl.model.reading import Entry
+from fabricctl.plugin.answers import Unread, entry, partial
 from fabricctl.plugin.protocols import Answers, Query
 
 # Services that write PFC, ETS, pauses or application priorities by themselves and so undo what is set here.

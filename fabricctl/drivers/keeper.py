@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fabricctl import resources
-from fabricctl.drivers.answers import Unread, entry, partial, text
 from fabricctl.model import facts, settings
 from fabricctl.model.fabric import Port
 from fabricctl.model.reading import Entry, Known, Missing
+from fabricctl.plugin.answers import Unread, entry, partial, text
 from fabricctl.plugin.protocols import Answers, Query
 
 NETWORK_MANAGER = "NetworkManager"

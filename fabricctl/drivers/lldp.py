@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fabricctl.drivers.answers import Unread, entry, parsed
 from fabricctl.model import facts
 from fabricctl.model.reading import Entry
+from fabricctl.plugin.answers import Unread, entry, parsed
 from fabricctl.plugin.protocols import Answers, Query
 
 # Port identifiers that are names; the other kinds (a MAC address, ...) are no use to a reader.

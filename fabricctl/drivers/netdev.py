@@ -7,11 +7,11 @@ import re
 from collections.abc import Mapping, Sequence
 
 from fabricctl.drivers import files, functions
-from fabricctl.drivers.answers import Unread, entries, entry
 from fabricctl.errors import RefusedError
 from fabricctl.model import facts, settings
 from fabricctl.model.fabric import Port
 from fabricctl.model.reading import Entry
+from fabricctl.plugin.answers import Unread, entries, entry
 from fabricctl.plugin.protocols import Answers
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,14}")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fabricctl.drivers import functions, sections
-from fabricctl.drivers.answers import entry, refusal
 from fabricctl.model import settings
 from fabricctl.model.fabric import Port
 from fabricctl.model.reading import Entry
+from fabricctl.plugin.answers import entry, refusal
 from fabricctl.plugin.protocols import Answers, Query
 
 _KEY = "ethtool pause"

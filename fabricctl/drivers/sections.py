@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fabricctl.drivers import functions
-from fabricctl.drivers.answers import Unread, partial
 from fabricctl.model.fabric import Port
+from fabricctl.plugin.answers import Unread, partial
 from fabricctl.plugin.protocols import Answers, Query
 
 _MARK = "== function "

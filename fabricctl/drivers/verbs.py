@@ -8,10 +8,10 @@ import re
 from collections.abc import Mapping
 
 from fabricctl.drivers import files
-from fabricctl.drivers.answers import Unread, entries, entry, text
 from fabricctl.model import facts, settings
 from fabricctl.model.fabric import Port
 from fabricctl.model.reading import Entry
+from fabricctl.plugin.answers import Unread, entries, entry, text
 from fabricctl.plugin.protocols import Answers, Query
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fabricctl.inventory.policy_schema import LimitsFile, PolicyFile, latency_limits
+from fabricctl.inventory.policy_schema import LimitsFile, LinksFile, PolicyFile, latency_limits
 from fabricctl.model.policy import (
     EcnProfile,
     GatePolicy,
     LatencyLimit,
     Limits,
+    LinkPolicy,
     LossLimit,
     MtuPolicy,
     Policy,
@@ -50,6 +51,7 @@ def policy_of(given: PolicyFile, path: Path) -> Policy:
         nic_parameters=given.nic_parameters,
         nic_priority_buffer=given.nic_buffers.by_priority if given.nic_buffers else (),
         nic_buffer_bytes=given.nic_buffers.sizes if given.nic_buffers else (),
+        links=_model_links(given.links),
     )
 
 
@@ -61,4 +63,29 @@ def _model_limits(given: LimitsFile) -> Limits:
         warmup=given.warmup,
         message_bytes=given.message_bytes,
         loss_queue_pairs=given.loss_queue_pairs,
+    )
+
+
+def _model_links(given: LinksFile) -> LinkPolicy:
+    return LinkPolicy(
+        interval_s=given.interval,
+        stable_s=given.stable,
+        error_per_s=given.errors_per_s,
+        discard_per_s=given.discards_per_s,
+        storm_per_s=given.storms_per_s,
+        pause_percent=given.pause_percent,
+        congestion_per_s=given.congestion_per_s,
+        ib_width=given.ib_width,
+        subnet_managers=given.subnet_managers,
+        symbol_ber=given.symbol_ber,
+        effective_ber=given.effective_ber,
+        memlock_bytes=given.memlock,
+        open_files=given.open_files,
+        clock_skew_s=given.clock_skew_s,
+        max_read_request_bytes=given.max_read_request,
+        acs=given.acs,
+        relaxed_ordering=given.relaxed_ordering,
+        gpu_direct=given.gpu_direct,
+        numa_affinity=given.numa_affinity,
+        rails_in_order=given.rails_in_order,
     )

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from fabricctl.inventory.quantities import duration_s, size_bytes
-from fabricctl.inventory.schema import Int, Strict, Text, Title
+from fabricctl.inventory.schema import Int, Strict, Text, Title, not_bool
 from fabricctl.model.fabric import LinkLayer
 from fabricctl.model.policy import DscpMap, LatencyLimit, Stance
 
@@ -197,6 +197,47 @@ def _switched_off(value: Any) -> Any:
     return {"on": False} if value is False else value
 
 
+def _switch_word(value: Any) -> Any:
+    """YAML reads a bare ``on`` as true."""
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
+
+
+def _unlimited(value: Any) -> Any:
+    return None if value == "unlimited" else size_bytes(value)
+
+
+Rate = Annotated[float, BeforeValidator(not_bool), Field(ge=0, le=1e12)]
+Ratio = Annotated[float, BeforeValidator(not_bool), Field(gt=0, lt=1)]
+SwitchWord = Annotated[Literal["on", "off", "any"], BeforeValidator(_switch_word)]
+ReadRequest = Literal[0, 128, 256, 512, 1024, 2048, 4096]
+ManagerName = Annotated[Text, Field(min_length=1)]
+
+
+class LinksFile(Strict):
+    """``links``: as :class:`fabricctl.model.policy.LinkPolicy`."""
+
+    interval: Annotated[int, BeforeValidator(duration_s), Field(ge=1, le=3600)] = 10
+    stable: Annotated[int, BeforeValidator(duration_s), Field(ge=0), AfterValidator(_age)] = 600
+    errors_per_s: Rate = 0.0
+    discards_per_s: Rate = 0.0
+    storms_per_s: Rate = 0.0
+    pause_percent: Annotated[float, BeforeValidator(not_bool), Field(ge=0, le=100)] = 5.0
+    congestion_per_s: Rate = 100.0
+    ib_width: Literal[1, 2, 4, 8, 12] = 4
+    subnet_managers: tuple[ManagerName, ...] = ()
+    symbol_ber: Ratio = 1e-15
+    effective_ber: Ratio = 1e-15
+    memlock: Annotated[int | None, BeforeValidator(_unlimited)] = None
+    open_files: Annotated[Int, Field(ge=0, le=1 << 31)] = 65536
+    clock_skew_s: Annotated[float, BeforeValidator(not_bool), Field(gt=0, le=86400)] = 1.0
+    max_read_request: ReadRequest = 0
+    acs: SwitchWord = "any"
+    relaxed_ordering: SwitchWord = "any"
+    gpu_direct: Literal["peermem", "dmabuf", "either", "none", "any"] = "any"
+    numa_affinity: bool = False
+    rails_in_order: bool = False
+
+
 class PolicyFile(Strict):
     """A policy file."""
 
@@ -216,3 +257,4 @@ class PolicyFile(Strict):
     unsupported: Literal[Stance.REFUSE, Stance.WARN] = Stance.WARN
     limits: LimitsFile
     gate: GateFile = GateFile()
+    links: LinksFile = LinksFile()

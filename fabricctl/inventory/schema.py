@@ -34,7 +34,8 @@ _USER = r"^[^-\s]\S*$"
 _BROADCAST = ipaddress.IPv4Address("255.255.255.255")
 
 
-def _not_bool(value: Any) -> Any:
+def not_bool(value: Any) -> Any:
+    """Refuse yes and no where a number is meant."""
     if isinstance(value, bool):
         raise ValueError("must be a number, not yes or no")  # noqa: TRY004  pydantic turns only ValueError into an error
     return value
@@ -50,7 +51,7 @@ def _number(value: Any) -> Any:
     """Refuse another spelling in quotes (``"03"``): as a key it would be a second one for the same number."""
     if isinstance(value, str) and not _WHOLE.fullmatch(value):
         raise ValueError("must be a whole number")
-    return _not_bool(value)
+    return not_bool(value)
 
 
 def _printable(value: str) -> str:
@@ -131,9 +132,9 @@ FilePath = Annotated[
 Name = Annotated[str, BeforeValidator(_text), Field(pattern=_NAME, max_length=64)]
 HostName = Annotated[str, BeforeValidator(_text), Field(pattern=rf"^{HOST_NAME.pattern}$", max_length=253)]
 Address = Annotated[str, BeforeValidator(_text), AfterValidator(_interface)]
-Metres = Annotated[float, BeforeValidator(_not_bool), Field(ge=0, le=100_000)]
-TcpPort = Annotated[int, BeforeValidator(_not_bool), Field(ge=1, le=65535)]
-Speed = Annotated[int, BeforeValidator(_not_bool), Field(ge=1, le=3200)]
+Metres = Annotated[float, BeforeValidator(not_bool), Field(ge=0, le=100_000)]
+TcpPort = Annotated[int, BeforeValidator(not_bool), Field(ge=1, le=65535)]
+Speed = Annotated[int, BeforeValidator(not_bool), Field(ge=1, le=3200)]
 
 
 class Strict(BaseModel):
@@ -155,7 +156,7 @@ class PortVars(Strict):
 
     name: Name
     rdma: Name | None = None
-    rail: Annotated[int, BeforeValidator(_not_bool), Field(ge=0, le=1023)] | None = None
+    rail: Annotated[int, BeforeValidator(not_bool), Field(ge=0, le=1023)] | None = None
     address: Address | None = None
     speed_gbps: Speed | None = None
     link_layer: LinkLayer | None = None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import fnmatch
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from enum import StrEnum
 
+from fabricctl.errors import UsageError
 from fabricctl.model.names import PortId
 
 NETWORK_CLI = "network_cli"
@@ -176,6 +179,24 @@ class Fabric:
         """Return the port at the other end of the cable in `port`, None if there is no cable."""
         link = self._links.get(port)
         return link.other(port) if link else None
+
+    def named(self, patterns: Sequence[str]) -> tuple[Device, ...]:
+        """Return the devices that names or patterns (as the shell's) fit, in inventory order; all for none.
+
+        Raises
+        ------
+        UsageError
+            One fits no device.
+        """
+        names = [device.name for device in self.devices]
+        for pattern in patterns:
+            if not fnmatch.filter(names, pattern):
+                near = get_close_matches(pattern, names, n=1)
+                hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(names[:5])}, ..."
+                raise UsageError(f"no device of the inventory is called {pattern!r}", next_step=hint)
+        if not patterns:
+            return self.devices
+        return tuple(d for d in self.devices if any(fnmatch.fnmatchcase(d.name, p) for p in patterns))
 
     def nodes(self) -> tuple[Device, ...]:
         """Return the nodes in inventory order."""

@@ -179,6 +179,70 @@ class GatePolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkPolicy:
+    """What links and hosts must hold; ``fabricctl links`` has no limit that is not here.
+
+    Parameters
+    ----------
+    interval_s
+        Seconds over which counters are watched.
+    stable_s
+        Seconds that must have passed since a link last went down.
+    error_per_s, discard_per_s, storm_per_s
+        Largest rate of one port that passes, per second: frames or symbols in error; packets dropped for lack
+        of a buffer; pause storms and watchdog events.
+    pause_percent
+        Largest part of the interval for which a port may have been paused, in percent; pauses are congestion
+        and not a fault, so what is more is told as such.
+    congestion_per_s
+        Rate above which InfiniBand's congestion counters (XmitWait apart) are told; they never fail a link.
+    ib_width
+        Lanes of an InfiniBand link: 1, 2, 4, 8 or 12.
+    subnet_managers
+        Nodes or GUIDs (``0x`` and 16 digits) that may be master; empty is any.
+    symbol_ber, effective_ber
+        Largest bit error rate after and before what FEC could not mend that passes, as a fraction: 1e-15.
+    memlock_bytes
+        Least limit on locked memory that the launcher must have; None is unlimited.
+    open_files
+        Least limit on open files that the launcher must have.
+    clock_skew_s
+        Largest difference between a node's clock and the controller's that passes, in seconds.
+    max_read_request_bytes
+        PCIe maximum read request of NICs, in bytes; 0 is any.
+    acs, relaxed_ordering
+        ``on``, ``off`` or ``any``: PCIe access control redirection above NICs; relaxed ordering of NICs.
+    gpu_direct
+        ``peermem``, ``dmabuf``, ``either``, ``none``, or ``any`` for what nobody minds.
+    numa_affinity
+        Whether interrupts of a NIC must be served by CPUs of its own NUMA node.
+    rails_in_order
+        Whether NICs in PCI order must have ascending rails.
+    """
+
+    interval_s: int = 10
+    stable_s: int = 600
+    error_per_s: float = 0.0
+    discard_per_s: float = 0.0
+    storm_per_s: float = 0.0
+    pause_percent: float = 5.0
+    congestion_per_s: float = 100.0
+    ib_width: int = 4
+    subnet_managers: tuple[str, ...] = ()
+    symbol_ber: float = 1e-15
+    effective_ber: float = 1e-15
+    memlock_bytes: int | None = None
+    open_files: int = 65536
+    clock_skew_s: float = 1.0
+    max_read_request_bytes: int = 0
+    acs: str = "any"
+    relaxed_ordering: str = "any"
+    gpu_direct: str = "any"
+    numa_affinity: bool = False
+    rails_in_order: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """One policy file.
 
@@ -209,6 +273,8 @@ class Policy:
     nic_priority_buffer, nic_buffer_bytes
         Receive buffer of each of 8 priorities, size of each of 8 buffers in bytes; empty leaves both to the
         NIC's driver.
+    links
+        What ``fabricctl links`` holds links and hosts against.
     """
 
     name: str
@@ -229,6 +295,7 @@ class Policy:
     nic_parameters: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     nic_priority_buffer: tuple[int, ...] = ()
     nic_buffer_bytes: tuple[int, ...] = ()
+    links: LinkPolicy = field(default_factory=LinkPolicy)
 
     def ecn_for(self, speed_gbps: int) -> EcnProfile | None:
         """Return the marking profile of a port of that speed, None where none is meant."""

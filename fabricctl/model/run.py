@@ -14,6 +14,7 @@ class RunKind(StrEnum):
     APPLY = "apply"
     ROLLBACK = "rollback"
     VERIFY = "verify"
+    LINKS = "links"
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,8 @@ class Finding:
     culprit
         The device or port (as text) that is surely to blame, for it was looked at itself; empty where only
         the pair is known to be bad.
+    interval_s
+        Seconds over which it was counted; 0 where it is how things stood at one moment.
     """
 
     check: str
@@ -59,6 +61,7 @@ class Finding:
     samples: int = 0
     next_step: str = ""
     culprit: str = ""
+    interval_s: float = 0.0
 
     @property
     def anonymous(self) -> str:

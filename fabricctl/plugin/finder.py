@@ -10,11 +10,13 @@ from typing import cast
 
 from fabricctl.errors import UsageError
 from fabricctl.plugin.protocols import Check, Driver, Probe, Report, Scheduler
+from fabricctl.plugin.surveying import LinkCheck
 
 _FOLDERS = {
     "NIC driver": "fabricctl.drivers.nic",
     "switch driver": "fabricctl.drivers.switch",
     "check": "fabricctl.checks",
+    "link check": "fabricctl.linkchecks",
     "probe": "fabricctl.probes",
     "report": "fabricctl.reports",
     "scheduler": "fabricctl.schedulers",
@@ -27,7 +29,7 @@ def names(kind: str) -> tuple[str, ...]:
     Parameters
     ----------
     kind
-        ``NIC driver``, ``switch driver``, ``check``, ``probe``, ``report`` or ``scheduler``.
+        ``NIC driver``, ``switch driver``, ``check``, ``link check``, ``probe``, ``report`` or ``scheduler``.
     """
     package = importlib.import_module(_FOLDERS[kind])
     found = pkgutil.iter_modules(package.__path__)
@@ -49,6 +51,11 @@ def check(name: str) -> Check:
     return cast("Check", _load("check", name))
 
 
+def link_check(name: str) -> LinkCheck:
+    """Return the link check called `name`; UsageError with the known names if there is none."""
+    return cast("LinkCheck", _load("link check", name))
+
+
 def probe(name: str) -> Probe:
     """Return the probe called `name`; UsageError with the known names if there is none."""
     return cast("Probe", _load("probe", name))
@@ -62,6 +69,12 @@ def report(name: str) -> Report:
 def scheduler(name: str) -> Scheduler:
     """Return the scheduler called `name`; UsageError with the known names if there is none."""
     return cast("Scheduler", _load("scheduler", name))
+
+
+def about(kind: str, name: str) -> str:
+    """Return the documentation of a plug-in's module; UsageError if there is none of that name."""
+    _load(kind, name)
+    return (importlib.import_module(f"{_FOLDERS[kind]}.{name}").__doc__ or "").strip()
 
 
 @functools.cache

@@ -36,11 +36,14 @@ class Query:
     rest
         Paths of the same on a device's REST interface, read with GET; empty where it has none. Of several,
         the answer holds a line ``== PATH`` before each.
+    counts
+        Whether the answer holds counters: a run that watches an interval asks it again at the end.
     """
 
     key: str
     argv: tuple[str, ...]
     rest: tuple[str, ...] = ()
+    counts: bool = False
 
 
 @dataclass(frozen=True, slots=True)

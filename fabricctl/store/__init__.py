@@ -91,7 +91,7 @@ class Store:
         """
         at = time.time() if now is None else now
         stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(at))
-        letter = {RunKind.APPLY: "a", RunKind.ROLLBACK: "b", RunKind.VERIFY: "v"}[kind]
+        letter = {RunKind.APPLY: "a", RunKind.ROLLBACK: "b", RunKind.VERIFY: "v", RunKind.LINKS: "l"}[kind]
         run = Run(f"{letter}{stamp}-{secrets.token_hex(2)}", kind, at, by, inventory)
         self._execute(
             "INSERT INTO runs (id, kind, started_at, started_by, inventory, process)"

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from fabricctl.cli import check, init
-from fabricctl.cli.check import grouped
+from fabricctl.cli.findings import grouped
 from fabricctl.model.fabric import Device, Endpoint, Fabric, Port, Role
 from fabricctl.model.names import PortId
 from fabricctl.model.verdict import Finding, Outcome

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fabricctl.drivers import functions, sections
-from fabricctl.drivers.answers import Unread, entry, partial
 from fabricctl.model import settings
 from fabricctl.model.fabric import Port
 from fabricctl.model.reading import Entry, Missing, Value
+from fabricctl.plugin.answers import Unread, entry, partial
 from fabricctl.plugin.protocols import Answers, Query
 
 ECN_MARKING = "bnxt.ecn_marking"

@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from fabricctl.drivers import sections
-from fabricctl.drivers.answers import Unread, entry
 from fabricctl.model import settings
 from fabricctl.model.fabric import Port
 from fabricctl.model.reading import Entry
+from fabricctl.plugin.answers import Unread, entry
 from fabricctl.plugin.protocols import Answers, Query
 
 _KEY = "niccli"

@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 
 from fabricctl.drivers import dcb, files, functions, host, keeper, lldp, netdev, pause, sections, verbs
-from fabricctl.drivers.answers import Unread, entry
 from fabricctl.drivers.nic.bnxt import control, niccli
 from fabricctl.model import facts, settings
 from fabricctl.model.fabric import Port
 from fabricctl.model.names import PortId
 from fabricctl.model.reading import Entry, Known, PortReading
+from fabricctl.plugin.answers import Unread, entry
 from fabricctl.plugin.protocols import Answers, Query
 
 UDP_PRIORITY = "bnxt.udp_4791_priority"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from fabricctl.drivers.answers import Unread, text
+from fabricctl.plugin.answers import Unread, text
 from fabricctl.plugin.protocols import Answers, Query
 
 _CARD = re.compile(r"NIC : (\S+) \((\S+)\)")

@@ -6,13 +6,13 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 
 from fabricctl.drivers import files, functions, host, keeper, lldp, netdev, verbs
-from fabricctl.drivers.answers import Unread, entry, text
 from fabricctl.drivers.nic.ionic import nicctl
 from fabricctl.drivers.nic.ionic.steps import CNP_LABEL, LABELS, PAUSE, STRICT_RATE
 from fabricctl.model import facts, settings
 from fabricctl.model.fabric import Port
 from fabricctl.model.names import PortId
 from fabricctl.model.reading import Entry, PortReading, Value
+from fabricctl.plugin.answers import Unread, entry, text
 from fabricctl.plugin.protocols import Answers, Query
 
 _KEY = "roce devices"

@@ -17,12 +17,12 @@ import re
 from collections.abc import Mapping, Sequence
 
 from fabricctl.drivers import dcb, files, functions, host, keeper, lldp, netdev, pause, sections, verbs
-from fabricctl.drivers.answers import Unread, entry
 from fabricctl.drivers.nic.irdma import rdma
 from fabricctl.model import facts, settings
 from fabricctl.model.fabric import Port
 from fabricctl.model.names import PortId
 from fabricctl.model.reading import Entry, Known, Missing, PortReading
+from fabricctl.plugin.answers import Unread, entry
 from fabricctl.plugin.protocols import Answers, Query
 
 _DSCPS = 64

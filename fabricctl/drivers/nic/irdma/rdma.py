@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from fabricctl.drivers import files
-from fabricctl.drivers.answers import Unread, entry, parsed
 from fabricctl.model import facts, settings
 from fabricctl.model.reading import Entry, Missing, Value
+from fabricctl.plugin.answers import Unread, entry, parsed
 from fabricctl.plugin.protocols import Answers, Parameter, Query
 
 PROTOCOL = "irdma.protocol"

@@ -11,11 +11,11 @@ import re
 from collections.abc import Mapping, Sequence
 
 from fabricctl.drivers import dcb, files, functions
-from fabricctl.drivers.answers import Lacking, Unread, entry, parsed, text, whole_number
 from fabricctl.drivers.nic.mlx5.planes import MARK, is_ofed, section
 from fabricctl.model import settings
 from fabricctl.model.fabric import Port
 from fabricctl.model.reading import Entry, Known, Missing
+from fabricctl.plugin.answers import Lacking, Unread, entry, parsed, text, whole_number
 from fabricctl.plugin.protocols import Answers, Query
 
 _KEY = "mlnx_qos"

@@ -10,12 +10,12 @@ import functools
 from collections.abc import Mapping, Sequence
 
 from fabricctl.drivers import files, functions
-from fabricctl.drivers.answers import Lacking, Unread, entry, text
 from fabricctl.drivers.nic.mlx5 import firmware
 from fabricctl.drivers.nic.mlx5.planes import is_ofed, pci_address
 from fabricctl.model import settings
 from fabricctl.model.fabric import Port
 from fabricctl.model.reading import Entry
+from fabricctl.plugin.answers import Lacking, Unread, entry, text
 from fabricctl.plugin.protocols import Answers, Parameter, Query
 
 _PRIORITIES = range(8)

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fabricctl.drivers import functions
-from fabricctl.drivers.answers import Lacking, Unread, text
 from fabricctl.drivers.nic.mlx5.planes import MARK, pci_address, port_number, section
 from fabricctl.model.fabric import Port
+from fabricctl.plugin.answers import Lacking, Unread, text
 from fabricctl.plugin.protocols import Answers, Query
 
 _KEY = "mstconfig"

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from fabricctl.drivers import dcb, files, functions, host, keeper, lldp, netdev, pause, verbs
-from fabricctl.drivers.answers import Lacking, Unread, entry
 from fabricctl.drivers.nic.mlx5 import classes, congestion, firmware, planes
 from fabricctl.model import facts, settings
 from fabricctl.model.fabric import Port
 from fabricctl.model.names import PortId
 from fabricctl.model.reading import Entry, Known, Missing, PortReading
+from fabricctl.plugin.answers import Lacking, Unread, entry
 from fabricctl.plugin.protocols import Answers, Query
 
 _KERNEL_DRIVER = "mlx5_core"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from fabricctl.drivers import files
-from fabricctl.drivers.answers import Unread
+from fabricctl.plugin.answers import Unread
 from fabricctl.plugin.protocols import Answers
 
 PER_FUNCTION = (

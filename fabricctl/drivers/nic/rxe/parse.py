@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fabricctl.drivers import dcb, files, functions, host, keeper, lldp, netdev, pause, verbs
-from fabricctl.drivers.answers import Unread, entry
 from fabricctl.model import facts
 from fabricctl.model.fabric import Port
 from fabricctl.model.names import PortId
 from fabricctl.model.reading import Entry, Known, PortReading
+from fabricctl.plugin.answers import Unread, entry
 from fabricctl.plugin.protocols import Answers, Query
 
 

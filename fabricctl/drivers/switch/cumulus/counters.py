@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from fabricctl.drivers import netdev
-from fabricctl.drivers.answers import Unread, entries, entry
 from fabricctl.drivers.switch.cumulus import tree as nvue
 from fabricctl.drivers.switch.cumulus.operational import size_bytes
 from fabricctl.model.reading import Entry
+from fabricctl.plugin.answers import Unread, entries, entry
 from fabricctl.plugin.protocols import Answers
 
 _KERNEL = {

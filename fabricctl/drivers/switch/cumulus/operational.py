@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fabricctl.drivers.answers import Unread, entry
 from fabricctl.drivers.switch.cumulus import tree as nvue
 from fabricctl.model import facts, settings
 from fabricctl.model.reading import Entry, Known
+from fabricctl.plugin.answers import Unread, entry
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(|B|Bytes|KB|MB|GB)", re.IGNORECASE)
 _UNITS = {"": 1, "b": 1, "bytes": 1, "kb": 1024, "mb": 1024**2, "gb": 1024**3}

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fabricctl.drivers import files, host, lldp, netdev
-from fabricctl.drivers.answers import Lacking, Unread, entry, parsed, partial
 from fabricctl.drivers.switch.cumulus import counters, goal, operational
 from fabricctl.drivers.switch.cumulus import tree as nvue
 from fabricctl.drivers.switch.cumulus.method import check_name
@@ -16,6 +15,7 @@ from fabricctl.model import facts, settings
 from fabricctl.model.fabric import Port
 from fabricctl.model.names import PortId
 from fabricctl.model.reading import Entry, Known, Missing, PortReading, Value
+from fabricctl.plugin.answers import Lacking, Unread, entry, parsed, partial
 from fabricctl.plugin.protocols import Answers, Query
 
 _SHOW = "nv config show"

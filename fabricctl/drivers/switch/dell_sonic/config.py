@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fabricctl.drivers.answers import Unread
 from fabricctl.drivers.switch.dell_sonic import objects, terms
+from fabricctl.plugin.answers import Unread
 
 _OBJECT = re.compile(r"qos (map [a-z0-9-]+|scheduler-policy|wred-policy) (\S+)")
 _BUFFERS = re.compile(r"(?:qos )?buffer init lossless|roce enable\b.*")

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fabricctl.drivers.answers import Unread
 from fabricctl.drivers.switch.dell_sonic import terms
 from fabricctl.model.reading import Value
+from fabricctl.plugin.answers import Unread
 
 DSCP_TC, DOT1P_TC, TC_QUEUE, TC_PG = "map dscp-tc", "map dot1p-tc", "map tc-queue", "map tc-pg"
 PFC_QUEUE, PFC_PG = "map pfc-priority-queue", "map pfc-priority-pg"

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fabricctl.drivers.answers import Lacking, Unread, entry, text
 from fabricctl.drivers.switch.dell_sonic import config, objects, shown, terms
 from fabricctl.drivers.switch.dell_sonic.config import Config
 from fabricctl.drivers.switch.dell_sonic.objects import Mark
@@ -14,6 +13,7 @@ from fabricctl.model import facts, settings
 from fabricctl.model.fabric import Port
 from fabricctl.model.names import PortId
 from fabricctl.model.reading import Entry, Known, PortReading, Value
+from fabricctl.plugin.answers import Lacking, Unread, entry, text
 from fabricctl.plugin.protocols import Answers, Query
 
 RUNNING = "show running-configuration"

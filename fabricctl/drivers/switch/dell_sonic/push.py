@@ -6,7 +6,6 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fabricctl.drivers.answers import Unread
 from fabricctl.drivers.switch.dell_sonic import objects, slots, steps, terms
 from fabricctl.drivers.switch.dell_sonic.objects import Objects
 from fabricctl.model import settings
@@ -14,6 +13,7 @@ from fabricctl.model.fabric import Port
 from fabricctl.model.intent import PortIntent
 from fabricctl.model.names import PortId
 from fabricctl.model.reading import Value
+from fabricctl.plugin.answers import Unread
 from fabricctl.plugin.protocols import PortGoal
 
 _MARKING = (

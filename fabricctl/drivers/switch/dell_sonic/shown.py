@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from fabricctl.drivers.answers import Unread, entries, entry, text
 from fabricctl.drivers.switch.dell_sonic import terms
 from fabricctl.model import facts
 from fabricctl.model.fabric import Port
 from fabricctl.model.reading import Entry, Known
+from fabricctl.plugin.answers import Unread, entries, entry, text
 from fabricctl.plugin.protocols import Answers
 
 STATUS = "show interface status"

@@ -10,9 +10,9 @@ import hashlib
 import re
 from collections.abc import Sequence
 
-from fabricctl.drivers.answers import Unread
 from fabricctl.errors import RefusedError
 from fabricctl.model.fabric import Port
+from fabricctl.plugin.answers import Unread
 
 CLASSES = 8
 DSCPS = 64

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fabricctl.drivers import lines
-from fabricctl.drivers.answers import Unread, entry, parsed, text, whole_number
 from fabricctl.drivers.switch.eos import profile, shown, steps, terms, tree
 from fabricctl.drivers.switch.eos.platform import queue_mode
 from fabricctl.drivers.switch.eos.profile import Ecn, Profile
@@ -17,6 +16,7 @@ from fabricctl.model import facts, settings
 from fabricctl.model.fabric import Port
 from fabricctl.model.names import PortId
 from fabricctl.model.reading import Entry, Missing, PortReading, Value
+from fabricctl.plugin.answers import Unread, entry, parsed, text, whole_number
 from fabricctl.plugin.protocols import Answers, Query
 
 _RUNNING = "running"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from fabricctl.drivers.answers import Unread
 from fabricctl.drivers.switch.eos.profile import SHARED, UNICAST
+from fabricctl.plugin.answers import Unread
 
 # The R-series (Jericho and its kin) has one kind of queue. The others (Trident, Tomahawk) tell unicast queues
 # from multicast queues.

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from fabricctl.drivers.answers import Unread
 from fabricctl.drivers.switch.eos.tree import Node
+from fabricctl.plugin.answers import Unread
 
 PREFIX = "fabricctl-"
 """Profiles of ours have this before a digest of what they say: equal ones are one, none is ever changed."""

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from fabricctl.drivers.answers import Unread, entries, entry, parsed, text, whole_number
 from fabricctl.drivers.switch.eos import terms
 from fabricctl.model import facts
 from fabricctl.model.reading import Entry, Known
+from fabricctl.plugin.answers import Unread, entries, entry, parsed, text, whole_number
 from fabricctl.plugin.protocols import Answers, Query
 
 VERSION = "version"

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fabricctl.drivers import dcb, files, host, lldp, netdev
-from fabricctl.drivers.answers import Unread, entries, entry, parsed, whole_number
 from fabricctl.model import settings
 from fabricctl.model.fabric import Port
 from fabricctl.model.names import PortId
 from fabricctl.model.reading import Entry, Known, PortReading
+from fabricctl.plugin.answers import Unread, entries, entry, parsed, whole_number
 from fabricctl.plugin.protocols import Answers, Query
 
 _RED_COUNTERS = ("marked", "early", "pdrop", "other", "drops", "overlimits", "backlog")

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from fabricctl.drivers.answers import Unread
 from fabricctl.drivers.switch.nxos import policies, terms, timers, tree
 from fabricctl.drivers.switch.nxos.policies import Classifier, NetworkQos, Policy, Queuing
 from fabricctl.drivers.switch.nxos.tree import Section
+from fabricctl.plugin.answers import Unread
 
 P = TypeVar("P", bound=Policy)
 

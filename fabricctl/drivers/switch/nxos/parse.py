@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from fabricctl.drivers.answers import Unread, entry, text
 from fabricctl.drivers.switch.nxos import config, policies, shown, terms
 from fabricctl.drivers.switch.nxos.config import Config, Interface
 from fabricctl.drivers.switch.nxos.policies import Classifier, Mark, NetworkQos, Queuing
@@ -19,6 +18,7 @@ from fabricctl.model import facts, settings
 from fabricctl.model.fabric import Port
 from fabricctl.model.names import PortId
 from fabricctl.model.reading import Entry, Missing, PortReading, Value
+from fabricctl.plugin.answers import Unread, entry, text
 from fabricctl.plugin.protocols import Answers, Query
 
 RUNNING = "show running-config"

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fabricctl.drivers.answers import Unread, entries, entry, first, parsed, text
 from fabricctl.drivers.switch.nxos import terms
 from fabricctl.model import facts
 from fabricctl.model.reading import Entry, Known
+from fabricctl.plugin.answers import Unread, entries, entry, first, parsed, text
 from fabricctl.plugin.protocols import Answers
 
 INTERFACE = "show interface | json"

@@ -6,9 +6,9 @@ import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fabricctl.drivers.answers import Unread, entries, entry
 from fabricctl.drivers.switch.sonic.databases import COUNTERS, of_port
 from fabricctl.model.reading import Entry
+from fabricctl.plugin.answers import Unread, entries, entry
 from fabricctl.plugin.protocols import Answers
 
 _PORT = {

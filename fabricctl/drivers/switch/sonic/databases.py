@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fabricctl.drivers.answers import Unread, parsed
 from fabricctl.model.fabric import Port
+from fabricctl.plugin.answers import Unread, parsed
 from fabricctl.plugin.protocols import Answers, Query
 
 APPL = "sonic-db-cli APPL_DB"

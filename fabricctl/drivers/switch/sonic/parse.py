@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fabricctl.drivers import files, lldp, netdev
-from fabricctl.drivers.answers import Lacking, Unread, entry, parsed, partial
 from fabricctl.drivers.switch.sonic import counters, databases, steps
 from fabricctl.drivers.switch.sonic.node import chain
 from fabricctl.drivers.switch.sonic.node.box import DEVICE_FOLDER, VERSION_FILE, box_of, version_of
@@ -18,6 +17,7 @@ from fabricctl.model import facts, settings
 from fabricctl.model.fabric import Port
 from fabricctl.model.names import PortId
 from fabricctl.model.reading import Entry, Missing, PortReading, Value
+from fabricctl.plugin.answers import Lacking, Unread, entry, parsed, partial
 from fabricctl.plugin.protocols import Answers, Query
 
 _NAME = re.compile(r"Ethernet[0-9]{1,5}")

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from fabricctl.drivers.answers import Unread
 from fabricctl.drivers.switch.dell_sonic import PLUGIN, config, objects, parse, shown, terms
 from fabricctl.errors import RefusedError
 from fabricctl.model import facts, settings
@@ -16,6 +15,7 @@ from fabricctl.model.names import PortId
 from fabricctl.model.plan import Disruption
 from fabricctl.model.policy import EcnProfile, Watchdog
 from fabricctl.model.reading import Known
+from fabricctl.plugin.answers import Unread
 from fabricctl.plugin.protocols import Answer
 
 

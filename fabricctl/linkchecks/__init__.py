@@ -1,0 +1,1 @@
+"""Checks of links and hosts, one module each; found by name."""

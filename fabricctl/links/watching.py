@@ -1,0 +1,191 @@
+"""Look at devices twice, an interval apart, in one round trip each and all at the same time."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import as_completed
+from dataclasses import dataclass
+
+from fabricctl import readback
+from fabricctl.errors import UsageError
+from fabricctl.model.fabric import NETWORK_CLI, REST, Device
+from fabricctl.model.reading import DeviceReading
+from fabricctl.plugin.protocols import Answers, Query
+from fabricctl.plugin.surveying import Clock, Observation
+from fabricctl.transport.base import Transport
+
+ANSWER_S = 60.0
+"""Longest time that a device may take to answer, beside the interval."""
+
+_UPTIME, _DATE = "uptime", "date"
+_STAMPS = (
+    Query(_UPTIME, ("cat", "/proc/uptime"), counts=True),
+    Query(_DATE, ("date", "+%s.%N"), counts=True),
+)
+"""The device's own clocks: what runs evenly, for the interval, and what people set, for its skew."""
+
+_AGAIN = "again: "
+"""Before the key of a query that is asked at the end of the interval."""
+
+# What was asked meanwhile counts towards the interval; the kernel's own clock is not turned back.
+_BEGIN = "read up _ </proc/uptime; begun=${up%.*}${up#*.}"
+_WAIT = """\
+read up _ </proc/uptime
+left=$((begun + %d - ${up%%.*}${up#*.}))
+[ "$left" -le 0 ] || sleep "$((left / 100)).$(printf %%02d $((left %% 100)))\""""
+
+_LINES = frozenset({NETWORK_CLI, REST})
+
+Asks = Callable[[Device], tuple[Query, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """All answers of a device, those to questions that were asked again under their own keys in `later`."""
+
+    answers: Answers
+    later: Answers
+    evidence: str
+    sent_at: float
+    done_at: float
+    interval_s: float = 0.0
+
+
+def observe(
+    devices: Sequence[Device],
+    transport: Transport,
+    asks: Asks,
+    interval_s: float,
+    report: Callable[[str], None] | None = None,
+) -> dict[str, Observation]:
+    """Look at `devices` twice.
+
+    Parameters
+    ----------
+    asks
+        What to ask a device beyond what its driver asks.
+    interval_s
+        Seconds between the two looks at what counts; 0 is one look.
+    report
+        Called with a device's name when it has answered.
+
+    Returns
+    -------
+    dict
+        By device name, in the order of `devices`; one that does not answer has its ``error``.
+    """
+    done: dict[str, Observation] = {}
+    with readback.workers(len(devices)) as pool:
+        futures = [pool.submit(_observe, device, transport, asks, interval_s) for device in devices]
+        for future in as_completed(futures):
+            seen = future.result()
+            done[seen.device] = seen
+            if report is not None:
+                report(seen.device)
+    return {device.name: done[device.name] for device in devices}
+
+
+def _own(device: Device) -> tuple[Query, ...]:
+    """Return what its driver asks.
+
+    Raises
+    ------
+    UsageError
+        It has neither a driver nor a shell.
+    """
+    if device.driver:
+        return readback.driver_of(device).queries(device.ports)
+    if device.endpoint.connection in _LINES:
+        raise UsageError("it has neither a driver nor a shell: nothing can be asked", where=device.name)
+    return ()
+
+
+def _observe(device: Device, transport: Transport, asks: Asks, interval_s: float) -> Observation:
+    try:
+        own = _own(device)
+        lines = device.endpoint.connection in _LINES
+        more = () if lines else asks(device)
+        look = _by_lines if lines else _by_script
+        seen = look(device, (*own, *more), transport, interval_s)
+        first = _reading(device, seen, {})
+        last = _reading(device, seen, seen.later) if seen.later else first
+    except Exception as exc:  # noqa: BLE001  the boundary of one device, as in readback
+        unread = readback.unread(device, exc)
+        return Observation(device.name, unread, unread)
+    asked = {query.key for query in more}
+    return Observation(
+        device.name,
+        first,
+        last,
+        interval_s=seen.interval_s,
+        answers={key: answer for key, answer in seen.answers.items() if key in asked},
+        later={key: answer for key, answer in seen.later.items() if key in asked},
+        clock=_clock(seen),
+    )
+
+
+def _reading(device: Device, seen: _Seen, later: Answers) -> DeviceReading:
+    if not device.driver:
+        return DeviceReading(device.name, seen.done_at, {}, evidence=seen.evidence)
+    ports, facts = readback.driver_of(device).parse(device.ports, {**seen.answers, **later})
+    return DeviceReading(device.name, seen.done_at, ports, facts, evidence=seen.evidence)
+
+
+def _by_script(device: Device, wanted: Sequence[Query], transport: Transport, interval_s: float) -> _Seen:
+    """Ask a shell: what counts first, then the rest while time passes, then what counts again."""
+    unique = list({query.key: query for query in (*_STAMPS, *wanted)}.values())
+    counting = [query for query in unique if query.counts]
+    rest = [query for query in unique if not query.counts]
+    again = [dataclasses.replace(query, key=f"{_AGAIN}{query.key}") for query in counting]
+    queries = [*counting, *rest, *(again if interval_s else ())]
+    mark = readback.new_mark()
+    between = {0: _BEGIN, len(counting) + len(rest): _WAIT % round(interval_s * 100)} if interval_s else {}
+    sent_at = time.time()
+    reply = transport.run(device, readback.script(queries, mark, between), deadline_s=ANSWER_S + interval_s)
+    done_at = time.time()
+    answers = readback.unframe(queries, mark, reply.stdout, reply.stderr)
+    later = {key.removeprefix(_AGAIN): answer for key, answer in answers.items() if key.startswith(_AGAIN)}
+    first = {key: answer for key, answer in answers.items() if not key.startswith(_AGAIN)}
+    begun, ended = _number(first, _UPTIME), _number(later, _UPTIME)
+    passed_s = ended - begun if begun is not None and ended is not None else 0.0
+    return _Seen(first, later, reply.stdout, sent_at, done_at, max(0.0, passed_s))
+
+
+def _by_lines(device: Device, wanted: Sequence[Query], transport: Transport, interval_s: float) -> _Seen:
+    """Ask a device without a shell: all of it, and after the interval what counts, on the same connection."""
+    begun = time.monotonic()
+    sent_at = time.time()
+    first, evidence = _converse(device, tuple(wanted), transport)
+    counting = tuple(query for query in wanted if query.counts)
+    if not interval_s or not counting:
+        return _Seen(first, {}, evidence, sent_at, time.time())
+    asked = time.monotonic()
+    time.sleep(max(0.0, interval_s - (asked - begun)))
+    again = time.monotonic()
+    later, more = _converse(device, counting, transport)
+    return _Seen(first, later, evidence + more, sent_at, time.time(), again - begun)
+
+
+def _converse(device: Device, queries: tuple[Query, ...], transport: Transport) -> tuple[Answers, str]:
+    mark = readback.new_mark()
+    asked, reply = readback.ask(device, queries, transport, mark, ANSWER_S)
+    return readback.unframe(asked, mark, reply.stdout, reply.stderr), reply.stdout
+
+
+def _number(answers: Mapping[str, object], key: str) -> float | None:
+    """Return the number that an answer begins with."""
+    said = getattr(answers.get(key), "stdout", "").split()
+    try:
+        return float(said[0])
+    except (IndexError, ValueError):
+        return None
+
+
+def _clock(seen: _Seen) -> Clock | None:
+    """Return what both ends of the talk allow: it began after it was sent and ended before it came."""
+    first, last = _number(seen.answers, _DATE), _number(seen.later or seen.answers, _DATE)
+    if first is None or last is None:
+        return None
+    return Clock(low_s=last - seen.done_at, high_s=first - seen.sent_at)
