@@ -257,6 +257,17 @@ def link_down(name: str, target: str, port: str) -> None:
 @fault.command()
 @_NAME
 @click.argument("target")
+@_PORT
+@click.option("--with", "other", metavar="TARGET2", required=True, help="Node or switch of the other cable.")
+@click.option("--with-port", "other_port", default="eth1", show_default=True, help="Interface of TARGET2.")
+def swap(name: str, target: str, port: str, other: str, other_port: str) -> None:
+    """Swap two cables: each device hangs where the other one should be."""
+    _break(name, "swap", target, port, partner=f"{other}/{other_port}")
+
+
+@fault.command()
+@_NAME
+@click.argument("target")
 @click.option("--bytes", "size", type=click.IntRange(68, 9216), required=True, help="New MTU.")
 @_PORT
 def mtu(name: str, target: str, size: int, port: str) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-import getpass
 import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -17,17 +16,18 @@ from fabricctl.cli import common
 from fabricctl.cli.exits import exit_for
 from fabricctl.cli.findings import grouped, outcome_line, summary
 from fabricctl.errors import UsageError
-from fabricctl.links import flow, history
+from fabricctl.infiniband.seen import wiring
+from fabricctl.links import flow
+from fabricctl.links.flow import Round
+from fabricctl.links.history import History
 from fabricctl.model.codec import encode
 from fabricctl.model.fabric import Fabric
 from fabricctl.model.policy import Policy
-from fabricctl.model.run import RunKind
+from fabricctl.model.subnet import Wiring
 from fabricctl.model.verdict import Finding, Outcome, worst
 from fabricctl.model.words import count
 from fabricctl.plugin import finder
-from fabricctl.plugin.surveying import Survey
 from fabricctl.store import Store
-from fabricctl.transport.base import Transport
 
 LONGEST_INTERVAL_S = 3600.0
 
@@ -43,6 +43,12 @@ LONGEST_INTERVAL_S = 3600.0
 @click.option(
     "--from", "vantage", default="", metavar="NODE", help="Look at InfiniBand from this node.  [default: any]"
 )
+@click.option(
+    "--topology",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Compare InfiniBand's cables with this saved output of ibnetdiscover.  [default: the inventory]",
+)
 @click.option("--list", "listing", is_flag=True, help="List the checks and what each does, and exit.")
 @common.json_option
 def command(  # noqa: PLR0913  options
@@ -55,6 +61,7 @@ def command(  # noqa: PLR0913  options
     only: str | None,
     limit: str | None,
     vantage: str,
+    topology: Path | None,
     listing: bool,
     as_json: bool,
 ) -> None:
@@ -79,15 +86,25 @@ def command(  # noqa: PLR0913  options
         _list()
         return
     fabric, rules = common.load(common.find_inventory(inventory, inventory_option), policy)
-    request = _request(fabric, rules, interval, common.words(only, "--only"), common.words(limit, "--limit"))
-    request = dataclasses.replace(request, vantage=vantage)
+    request = flow.Request(
+        flow.asked(fabric, fabric.named(common.words(limit, "--limit"))),
+        common.words(only, "--only"),
+        _seconds(rules, interval),
+        vantage,
+        limited=limit is not None,
+    )
+    flow.checks_of(request.checks)
+    show = _Show(fabric, rules, as_json=as_json, watch=watch)
+    cables = _wiring(fabric, topology) if topology is not None else None
+    meant = flow.Meant(fabric, rules, intents(fabric, rules), cables)
     with transport.connect() as way, Store.open() as store:
-        show = _Show(fabric, rules, as_json=as_json, watch=watch)
+        history = History(store, fabric.source)
         while True:
-            findings = _round(fabric, rules, request, way, store, show)
+            seen = flow.look(meant, request, way, history)
+            show.round(seen)
             if not watch:
                 break
-    raise SystemExit(exit_for(finding.outcome for finding in findings))
+    raise SystemExit(exit_for(finding.outcome for finding in seen.findings))
 
 
 def _list() -> None:
@@ -96,38 +113,24 @@ def _list() -> None:
         click.echo(f"{name}\n" + "".join(f"  {line}\n" if line else "\n" for line in lines))
 
 
-def _request(
-    fabric: Fabric, policy: Policy, interval: float | None, only: Sequence[str], limit: Sequence[str]
-) -> flow.Request:
+def _wiring(fabric: Fabric, file: Path) -> Wiring:
+    """Return the cables of a saved ``ibnetdiscover``; UsageError if there are none to be read."""
+    step = "save one of a good fabric: ibnetdiscover > fabric.topo"
+    try:
+        found = wiring(fabric, str(file), file.read_text(errors="replace"))
+    except OSError as exc:
+        raise UsageError(f"--topology {file}: {exc.strerror}", next_step=step) from exc
+    if found is None:
+        raise UsageError(f"--topology {file}: it holds no cables", next_step=step)
+    return found
+
+
+def _seconds(policy: Policy, interval: float | None) -> float:
     seconds = float(policy.links.interval_s) if interval is None else interval
     if not 0 < seconds <= LONGEST_INTERVAL_S:
-        raise UsageError(
-            f"--interval {seconds:g}: not from 0 to {LONGEST_INTERVAL_S:g} seconds", next_step="write 10"
-        )
-    flow.checks_of(tuple(only))
-    devices = flow.asked(fabric, fabric.named(limit))
-    return flow.Request(devices, tuple(only), seconds, limited=bool(limit))
-
-
-def _round(
-    fabric: Fabric,
-    policy: Policy,
-    request: flow.Request,
-    way: Transport,
-    store: Store,
-    show: _Show,
-) -> tuple[Finding, ...]:
-    """Look once, judge, keep it and show it."""
-    past = history.load(store, fabric.source)
-    run = store.begin(RunKind.LINKS, getpass.getuser(), fabric.source)
-    tools = flow.Tools(way, past)
-    seen = flow.survey(fabric, policy, intents(fabric, policy), request, tools)
-    findings = flow.judge(seen, request.checks)
-    store.put_record(run.id, history.RECORD, history.record(seen))
-    outcome = worst(finding.outcome for finding in findings)
-    store.finish(run, outcome, history.summary(finding.outcome for finding in findings))
-    show.round(seen, findings, run.id)
-    return findings
+        limit = f"not above 0 and at most {LONGEST_INTERVAL_S:g} seconds"
+        raise UsageError(f"--interval {seconds:g}: {limit}", next_step="write 10")
+    return seconds
 
 
 class _Show:
@@ -138,62 +141,63 @@ class _Show:
         self._json, self._watch = as_json, watch
         self._before: dict[tuple[str, str], Finding] | None = None
 
-    def round(self, seen: Survey, findings: tuple[Finding, ...], run_id: str) -> None:
+    def round(self, seen: Round) -> None:
         """Show a round."""
-        changed = self._changed(findings)
+        changed = self._changed(seen.findings)
         if self._json:
-            self._emit(seen, findings, run_id, changed)
+            value = self._value(seen)
+            if changed is not None:
+                value["changed"] = [{"before": old, "now": new} for old, new in changed]
+            click.echo(json.dumps(encode(value), indent=None if self._watch else 2, ensure_ascii=False))
         elif changed is None:
-            click.echo("\n".join(self._whole(seen, findings)))
+            click.echo("\n".join(self._whole(seen)))
         else:
-            at = time.strftime("%H:%M:%S", time.localtime(seen.now))
-            click.echo(
-                "".join(f"{at} {line}\n" for line in _changes(changed)) or f"{at} no change\n", nl=False
-            )
+            at = time.strftime("%H:%M:%S", time.localtime(seen.survey.now))
+            for line in _changes(changed) or ["no change"]:
+                click.echo(f"{at} {line}")
 
-    def _emit(
-        self, seen: Survey, findings: tuple[Finding, ...], run_id: str, changed: list[_Change] | None
-    ) -> None:
-        value = {
-            "run": run_id,
+    def _value(self, seen: Round) -> dict[str, Any]:
+        devices = seen.survey.devices
+        return {
+            "run": seen.run_id,
             "inventory": self._fabric.source,
             "policy": {"name": self._policy.name, "source": self._policy.source},
             "simulated": self._fabric.simulated,
-            "at": seen.now,
-            "unreachable": {name: one.error for name, one in seen.devices.items() if one.error},
-            "outcome": worst(finding.outcome for finding in findings),
-            "findings": findings,
+            "at": seen.survey.now,
+            "unreachable": {name: one.error for name, one in devices.items() if one.error},
+            "outcome": worst(finding.outcome for finding in seen.findings),
+            "findings": seen.findings,
         }
-        if changed is not None:
-            value["changed"] = [new for _, new in changed]
-        click.echo(json.dumps(encode(value), indent=None if self._watch else 2, ensure_ascii=False))
 
-    def _changed(self, findings: tuple[Finding, ...]) -> list[_Change] | None:
+    def _changed(self, findings: Sequence[Finding]) -> list[_Change] | None:
         """Return what is not as in the round before; None in the first round."""
-        now = {(finding.check, finding.subject): finding for finding in _worst_of_each(findings)}
+        now = _worst_of_each(findings)
         before, self._before = self._before, now
         if before is None:
             return None
-        return [
+        gone = [(old, None) for key, old in before.items() if key not in now]
+        others = [
             (before.get(key), finding)
             for key, finding in now.items()
             if key not in before or before[key].outcome is not finding.outcome
         ]
+        return [*others, *gone]
 
-    def _whole(self, seen: Survey, findings: tuple[Finding, ...]) -> list[str]:
-        reached = sum(1 for one in seen.devices.values() if not one.error)
-        watched = max((one.interval_s for one in seen.devices.values()), default=0.0)
-        answered = f"{reached} of {count(len(seen.devices), 'device')} answered"
+    def _whole(self, seen: Round) -> list[str]:
+        devices, findings = seen.survey.devices, seen.findings
+        reached = sum(1 for one in devices.values() if not one.error)
+        watched = max((one.interval_s for one in devices.values()), default=0.0)
+        answered = f"{reached} of {count(len(devices), 'device')} answered"
         lines = [f"{answered}; counters watched for {watched:.1f} s; policy {self._policy.name}"]
         if self._fabric.simulated:
             lines.append(f"simulated: {self._fabric.simulated}")
         return [*lines, *summary(findings), *grouped(self._fabric, findings), outcome_line(findings)]
 
 
-_Change = tuple[Finding | None, Finding]
+_Change = tuple[Finding | None, Finding | None]
 
 
-def _worst_of_each(findings: Sequence[Finding]) -> list[Finding]:
+def _worst_of_each(findings: Sequence[Finding]) -> dict[tuple[str, str], Finding]:
     """Return one finding for each check and subject: the worst."""
     found: dict[tuple[str, str], Finding] = {}
     for finding in findings:
@@ -201,12 +205,15 @@ def _worst_of_each(findings: Sequence[Finding]) -> list[Finding]:
         held = found.get(key)
         if held is None or worst((held.outcome, finding.outcome)) is not held.outcome:
             found[key] = finding
-    return list(found.values())
+    return found
 
 
 def _changes(changed: Sequence[_Change]) -> list[str]:
     lines = []
     for before, now in changed:
+        if now is None:
+            lines += [f"no longer judged: {before.subject} [{before.check}]"] if before else []
+            continue
         was = f" (was {before.outcome})" if before is not None else ""
         step = f"; {now.next_step}" if now.outcome is not Outcome.PASS and now.next_step else ""
         lines.append(f"{now.outcome}{was}: {now.subject}: {now.what}{step} [{now.check}]")

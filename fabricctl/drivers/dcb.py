@@ -35,7 +35,7 @@ done | dcb -j -s -f -b -
 def queries(ports: Sequence[Port]) -> tuple[Query, ...]:
     """Ask for all DCB objects that we set, of all ports' physical functions, with one program."""
     words = (f"{what} {port.id.port}" for port in ports for what in _OBJECTS)
-    return (Query(_KEY, ("sh", "-c", f"{functions.SHELL}{_BATCH}", "sh", *words)),)
+    return (Query(_KEY, ("sh", "-c", f"{functions.SHELL}{_BATCH}", "sh", *words), counts=True),)
 
 
 def split(ports: Sequence[Port], answers: Answers) -> Answers:

@@ -29,7 +29,7 @@ exec grep -rH "" "$@"
 
 def query(paths: Iterable[str]) -> Query:
     """Ask for the content of files, and of all files in folders."""
-    return Query(_KEY, ("grep", "-rH", "", *paths))
+    return Query(_KEY, ("grep", "-rH", "", *paths), counts=True)
 
 
 def query_of_functions(paths: Iterable[str], per_function: Mapping[str, Sequence[str]]) -> Query:
@@ -42,7 +42,8 @@ def query_of_functions(paths: Iterable[str], per_function: Mapping[str, Sequence
         (``/sys/class/net/%/qos``).
     """
     words = [f"{port}:{path}" for port, several in per_function.items() for path in several]
-    return Query(_KEY, ("sh", "-c", f"{functions.SHELL}{_PER_FUNCTION}", "sh", *paths, *words))
+    argv = ("sh", "-c", f"{functions.SHELL}{_PER_FUNCTION}", "sh", *paths, *words)
+    return Query(_KEY, argv, counts=True)
 
 
 def content(answers: Answers, path: str) -> str:

@@ -75,6 +75,7 @@ def _model_links(given: LinksFile) -> LinkPolicy:
         storm_per_s=given.storms_per_s,
         pause_percent=given.pause_percent,
         congestion_per_s=given.congestion_per_s,
+        uplink_ratio=given.uplink_ratio,
         ib_width=given.ib_width,
         subnet_managers=given.subnet_managers,
         symbol_ber=given.symbol_ber,

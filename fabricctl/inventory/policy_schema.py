@@ -203,14 +203,18 @@ def _switch_word(value: Any) -> Any:
 
 
 def _unlimited(value: Any) -> Any:
-    return None if value == "unlimited" else size_bytes(value)
+    if value == "unlimited":
+        return None
+    try:
+        return size_bytes(value)
+    except ValueError as exc:
+        raise ValueError(f"{exc}; or unlimited") from None
 
 
 Rate = Annotated[float, BeforeValidator(not_bool), Field(ge=0, le=1e12)]
 Ratio = Annotated[float, BeforeValidator(not_bool), Field(gt=0, lt=1)]
 SwitchWord = Annotated[Literal["on", "off", "any"], BeforeValidator(_switch_word)]
-ReadRequest = Literal[0, 128, 256, 512, 1024, 2048, 4096]
-ManagerName = Annotated[Text, Field(min_length=1)]
+ReadRequest = Annotated[Literal[0, 128, 256, 512, 1024, 2048, 4096], BeforeValidator(not_bool)]
 
 
 class LinksFile(Strict):
@@ -223,8 +227,9 @@ class LinksFile(Strict):
     storms_per_s: Rate = 0.0
     pause_percent: Annotated[float, BeforeValidator(not_bool), Field(ge=0, le=100)] = 5.0
     congestion_per_s: Rate = 100.0
-    ib_width: Literal[1, 2, 4, 8, 12] = 4
-    subnet_managers: tuple[ManagerName, ...] = ()
+    uplink_ratio: Annotated[float, BeforeValidator(not_bool), Field(ge=0, le=1000)] = 2.0
+    ib_width: Annotated[Literal[1, 2, 4, 8, 12], BeforeValidator(not_bool)] = 4
+    subnet_managers: tuple[Title, ...] = ()
     symbol_ber: Ratio = 1e-15
     effective_ber: Ratio = 1e-15
     memlock: Annotated[int | None, BeforeValidator(_unlimited)] = None

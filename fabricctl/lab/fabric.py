@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from fabricctl.errors import UsageError
@@ -97,6 +97,12 @@ class Fabric:
             if cable.b == end:
                 return cable.a
         return None
+
+    def swapped(self, one: End, other: End) -> Fabric:
+        """Return the fabric after the plugs in two ports were exchanged."""
+        places = {one: other, other: one}
+        cables = tuple(Cable(places.get(c.a, c.a), places.get(c.b, c.b), c.length_m) for c in self.cables)
+        return replace(self, cables=cables)
 
     def ends(self, guest: str) -> tuple[End, ...]:
         """Return the cabled ends of a guest, in port order."""

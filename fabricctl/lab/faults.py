@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
+import time
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fabricctl.errors import LabError, UsageError
-from fabricctl.lab import flow, guest, identity, state
+from fabricctl.lab import cabling, flow, guest, identity, state
 from fabricctl.lab.console import Console
-from fabricctl.lab.fabric import End, Role
+from fabricctl.lab.fabric import Role
 from fabricctl.lab.qmp import Qmp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from fabricctl.lab.boot import Lab
-    from fabricctl.lab.fabric import Fabric
+    from fabricctl.lab.fabric import End, Fabric
     from fabricctl.lab.state import Fault, Places, State
 
     Report = Callable[[str], None]
@@ -24,6 +26,11 @@ if TYPE_CHECKING:
 _COMMAND_S = 30
 # netem holds delayed frames in a queue; its default of 1000 would lose some on its own.
 _NETEM_LIMIT = 100000
+# A guest under emulation sees late that a carrier is gone, and programs in it, like lldpd, later still.
+_UNTIL_DOWN = (
+    'n=0; while [ "$(cat /sys/class/net/{port}/carrier)" = 1 ] && [ $((n += 1)) -le 100 ]; do sleep 0.1; done'
+)
+_UNPLUGGED_S = 1.0
 NETEM_KINDS = ("loss", "delay")
 GUEST_KINDS = ("freeze", "kill")
 
@@ -42,6 +49,8 @@ def describe(fault: Fault) -> str:
             return f"{at}: cable pulled"
         case "pfc-off":
             return f"{at}: PFC off (was {fault.before or 'off'})"
+        case "swap":
+            return f"{at}: cable swapped with that of {fault.partner.replace('/', ' ')}"
         case "freeze":
             return f"{at}: frozen"
         case _:
@@ -62,6 +71,8 @@ def make(where: Places, wish: Fault, *, report: Report) -> Fault:
         lab, ledger = flow.open_lab(where)
         now = ledger.state
         check(lab.fabric, wish)
+        if wish.kind == "swap":
+            cabling.check(lab.fabric, wish, now.faults)
         if any(same_place(wish, f) and f.kind == wish.kind for f in now.faults):
             # The first reading of "before" is the true one.
             old = next(f for f in now.faults if same_place(wish, f) and f.kind == wish.kind)
@@ -93,15 +104,9 @@ def check(fabric: Fabric, wish: Fault) -> None:
     target = fabric.guest(wish.guest)
     if wish.kind in GUEST_KINDS:
         return
-    ports = {end.port: end for end in fabric.ends(target.name)}
-    if wish.port not in ports:
-        raise UsageError(
-            f"no cable is plugged into {wish.port!r}",
-            where=target.name,
-            next_step=f"choose one of: {', '.join(ports)}",
-        )
+    end = cabling.end_at(fabric, wish.guest, wish.port)
     if wish.kind in NETEM_KINDS and target.role is Role.SWITCH:
-        peer = fabric.peer(ports[wish.port])
+        peer = fabric.peer(end)
         advice = "choose a node's port: a switch port's own queues are left alone"
         if peer is not None and fabric.guest(peer.guest).role is Role.NODE:
             advice = f"hit the cable at its other end: {peer.guest} --port {peer.port}"
@@ -121,7 +126,11 @@ def _inflict(lab: Lab, now: State, fault: Fault) -> None:
         case "pfc-off":
             _shell(lab, fault.guest, f"dcb pfc set dev {fault.port} prio-pfc all:off")
         case "link-down":
-            _set_link(lab, fault, up=False)
+            _set_links(lab, _both(lab, now.faults, fault), up=False)
+        case "swap":
+            ends = cabling.ends_of(lab.fabric, fault)
+            with _unplugged(lab, now, ends):
+                cabling.swap(lab.run, ends)
         case "freeze":
             _monitor(lab, fault.guest, "stop")
         case _:
@@ -202,11 +211,31 @@ def _monitor(lab: Lab, target: str, command: str, /, **arguments: object) -> Non
         qmp.command(command, **arguments)
 
 
-def _set_link(lab: Lab, fault: Fault, *, up: bool) -> None:
-    end = next(end for end in lab.fabric.ends(fault.guest) if end.port == fault.port)
-    for one in (end, lab.fabric.peer(end)):
-        if isinstance(one, End):
-            _monitor(lab, one.guest, "set_link", name=f"nic{one.nic}", up=up)
+def _both(lab: Lab, faults: Iterable[Fault], fault: Fault) -> list[End]:
+    """Return both ends of the cable that is in a port now."""
+    fabric = cabling.current(lab.fabric, faults)
+    end = cabling.end_at(fabric, fault.guest, fault.port)
+    return [one for one in (end, fabric.peer(end)) if one is not None]
+
+
+def _set_links(lab: Lab, ends: Iterable[End], *, up: bool) -> None:
+    for end in ends:
+        _monitor(lab, end.guest, "set_link", name=f"nic{end.nic}", up=up)
+
+
+@contextmanager
+def _unplugged(lab: Lab, now: State, ends: Iterable[End]) -> Iterator[None]:
+    """Take the carrier from ports, and give it back when all guests that run have seen that it was gone."""
+    there = [end for end in ends if flow.condition(now, end.guest) not in {"dead", "silent"}]
+    _set_links(lab, there, up=False)
+    try:
+        for end in there:
+            if flow.condition(now, end.guest) == "running":
+                _shell(lab, end.guest, _UNTIL_DOWN.format(port=end.port))
+        time.sleep(_UNPLUGGED_S)
+        yield
+    finally:
+        _set_links(lab, there, up=True)
 
 
 def clear(where: Places, *, report: Report) -> int:
@@ -222,15 +251,23 @@ def clear(where: Places, *, report: Report) -> int:
         count = len(ledger.state.faults)
         _thaw(lab, ledger.state)
         dead = _dead(lab, ledger.state)
+        for fault in [fault for fault in ledger.state.faults if fault.kind == "swap"]:
+            # Before the dead are booted: each makes its sockets anew at the paths where they are meant to be.
+            _unswap(lab, ledger.state, fault)
+            _forget(ledger, fault)
         if dead:
             report(f"booting {', '.join(dead)} from disk: about half a minute under emulation")
             flow.restart_dead(lab, ledger, dead, report)
         for fault in ledger.state.faults:
             # What a new boot forgot needs no undoing, but undoing it does no harm.
-            _undo(lab, fault, fresh=fault.guest in dead)
-            left = tuple(f for f in ledger.state.faults if f != fault)
-            ledger.set(replace(ledger.state, faults=left))
+            _undo(lab, ledger.state, fault, fresh=fault.guest in dead)
+            _forget(ledger, fault)
         return count
+
+
+def _forget(ledger: flow.Ledger, fault: Fault) -> None:
+    left = tuple(f for f in ledger.state.faults if f != fault)
+    ledger.set(replace(ledger.state, faults=left))
 
 
 def _dead(lab: Lab, now: State) -> list[str]:
@@ -249,9 +286,15 @@ def _thaw(lab: Lab, now: State) -> None:
                 identity.set_clock(console)
 
 
-def _undo(lab: Lab, fault: Fault, *, fresh: bool) -> None:
+def _unswap(lab: Lab, now: State, fault: Fault) -> None:
+    ends = cabling.ends_of(lab.fabric, fault)
+    with _unplugged(lab, now, ends):
+        cabling.restore(lab.run, ends)
+
+
+def _undo(lab: Lab, now: State, fault: Fault, *, fresh: bool) -> None:
     if fault.kind == "link-down":
-        _set_link(lab, fault, up=True)
+        _set_links(lab, _both(lab, now.faults, fault), up=True)
     if fresh:
         return
     if fault.kind in NETEM_KINDS:

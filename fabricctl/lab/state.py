@@ -58,6 +58,8 @@ class Fault:
         Percent for loss, milliseconds for delay, bytes for mtu; else 0.
     before
         The setting as it was, in the words that restore it.
+    partner
+        For swap the port at the other cable, as ``node2/eth1``.
     """
 
     kind: str
@@ -66,6 +68,7 @@ class Fault:
     amount: float = 0
     direction: str = "both"
     before: str = ""
+    partner: str = ""
 
 
 @dataclass(frozen=True)

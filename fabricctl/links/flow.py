@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fabricctl.errors import UsageError
 from fabricctl.links import planes
+from fabricctl.links.history import History
 from fabricctl.links.watching import observe
 from fabricctl.model.fabric import Device, Fabric, Role
 from fabricctl.model.intent import PortIntent
 from fabricctl.model.names import PortId
 from fabricctl.model.policy import Policy
+from fabricctl.model.subnet import Wiring
 from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.plugin import finder
 from fabricctl.plugin.protocols import Query
 from fabricctl.plugin.surveying import LinkCheck, PortPast, Survey
 from fabricctl.transport.base import Transport
 
-Report = Callable[[str], None]
+
+@dataclass(frozen=True)
+class Meant:
+    """What a fabric is meant to be.
+
+    Parameters
+    ----------
+    wiring
+        InfiniBand's cables, where not the inventory says them.
+    """
+
+    fabric: Fabric
+    policy: Policy
+    intents: Mapping[PortId, PortIntent]
+    wiring: Wiring | None = None
 
 
 @dataclass(frozen=True)
@@ -66,44 +82,53 @@ def asked(fabric: Fabric, devices: Sequence[Device]) -> tuple[Device, ...]:
     return found
 
 
+@dataclass(frozen=True)
+class Round:
+    """What one run saw, what it found, and the name under which it is kept."""
+
+    survey: Survey
+    findings: tuple[Finding, ...]
+    run_id: str
+
+
+def look(meant: Meant, request: Request, transport: Transport, history: History) -> Round:
+    """Look at the fabric, judge it, and keep what later runs compare with."""
+    began_at = time.time()
+    past = history.ports(began_at - meant.policy.links.stable_s)
+    seen = survey(meant, request, transport, past)
+    findings = judge(seen, request.checks)
+    return Round(seen, findings, history.keep(seen, findings, began_at))
+
+
 def survey(
-    fabric: Fabric,
-    policy: Policy,
-    intents: Mapping[PortId, PortIntent],
-    request: Request,
-    tools: Tools,
+    meant: Meant, request: Request, transport: Transport, past: Mapping[PortId, tuple[PortPast, ...]]
 ) -> Survey:
     """Look at the fabric: every device in one round trip, each plane of InfiniBand from one of its hosts."""
     checks = checks_of(request.checks)
-    views = planes.views(fabric, request.devices, request.vantage)
+    views = planes.views(meant.fabric, request.devices, request.vantage)
 
     def asks(device: Device) -> tuple[Query, ...]:
         found = [query for check in checks for query in check.queries(device)]
         return (*found, *planes.queries(views, device))
 
-    seen = observe(request.devices, tools.transport, asks, request.interval_s, tools.report)
-    views, more = planes.second_choices(views, seen)
-    if more:
-        seen = {**seen, **observe(more, tools.transport, asks, request.interval_s, tools.report)}
+    seen = observe(request.devices, transport, asks, request.interval_s)
+    for _ in range(planes.OTHERS):
+        views, again = planes.second_choices(views, seen)
+        if not again:
+            break
+        more = [device for device in request.devices if device.name in again]
+        seen = {**seen, **observe(more, transport, asks, request.interval_s)}
     return Survey(
-        fabric,
-        policy,
-        intents,
+        meant.fabric,
+        meant.policy,
+        meant.intents,
         seen,
-        subnets=planes.subnets(fabric, views, seen),
-        history=tools.history,
+        subnets=planes.subnets(meant.fabric, views, seen),
+        history=past,
         now=time.time(),
         limited=request.limited,
+        wiring=meant.wiring,
     )
-
-
-@dataclass(frozen=True)
-class Tools:
-    """What a run works with: ways to the devices, earlier runs, and whom to tell that a device is done."""
-
-    transport: Transport
-    history: Mapping[PortId, tuple[PortPast, ...]]
-    report: Report | None = None
 
 
 def judge(survey: Survey, names: Sequence[str]) -> tuple[Finding, ...]:

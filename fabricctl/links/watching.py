@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import as_completed
 from dataclasses import dataclass
 
 from fabricctl import readback
@@ -58,7 +57,6 @@ def observe(
     transport: Transport,
     asks: Asks,
     interval_s: float,
-    report: Callable[[str], None] | None = None,
 ) -> dict[str, Observation]:
     """Look at `devices` twice.
 
@@ -68,23 +66,15 @@ def observe(
         What to ask a device beyond what its driver asks.
     interval_s
         Seconds between the two looks at what counts; 0 is one look.
-    report
-        Called with a device's name when it has answered.
 
     Returns
     -------
     dict
         By device name, in the order of `devices`; one that does not answer has its ``error``.
     """
-    done: dict[str, Observation] = {}
     with readback.workers(len(devices)) as pool:
-        futures = [pool.submit(_observe, device, transport, asks, interval_s) for device in devices]
-        for future in as_completed(futures):
-            seen = future.result()
-            done[seen.device] = seen
-            if report is not None:
-                report(seen.device)
-    return {device.name: done[device.name] for device in devices}
+        seen = pool.map(lambda device: _observe(device, transport, asks, interval_s), devices)
+        return {one.device: one for one in seen}
 
 
 def _own(device: Device) -> tuple[Query, ...]:

@@ -196,6 +196,8 @@ class LinkPolicy:
         and not a fault, so what is more is told as such.
     congestion_per_s
         Rate above which InfiniBand's congestion counters (XmitWait apart) are told; they never fail a link.
+    uplink_ratio
+        How many times the even share of destinations an uplink of an InfiniBand leaf may carry; 0 is any.
     ib_width
         Lanes of an InfiniBand link: 1, 2, 4, 8 or 12.
     subnet_managers
@@ -227,6 +229,7 @@ class LinkPolicy:
     storm_per_s: float = 0.0
     pause_percent: float = 5.0
     congestion_per_s: float = 100.0
+    uplink_ratio: float = 2.0
     ib_width: int = 4
     subnet_managers: tuple[str, ...] = ()
     symbol_ber: float = 1e-15

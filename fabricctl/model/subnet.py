@@ -16,6 +16,8 @@ class SubnetPort:
     ----------
     id
         The port of the inventory that it is; None if the inventory does not know it.
+    device
+        The inventory's device that it belongs to, also where `id` is None; empty if it is not known.
     node
         The node description as it stands on the device (``node1 mlx5_0``, ``MF0;leaf1:MQM9700/U1``).
     kind
@@ -27,13 +29,16 @@ class SubnetPort:
     lid
         Local identifier, 1..49151; 0 if the subnet manager has given none; one for a whole switch.
     state, physical
-        As the tools spell them: ``Active``, ``Initialize``, ``Down``; ``LinkUp``, ``Polling``.
+        As the tools spell them: ``Active``, ``Initialize``, ``Down``; ``LinkUp``, ``Polling``; empty if they
+        were not said.
     width
         Lanes: 1, 2, 4, 8 or 12; 0 if the link is down.
     lane_gbps
         Signalling rate of one lane in Gb/s (``53.125`` for HDR); 0 if the link is down.
     peer
-        Where the other end is in `Subnet.ports`, as (node GUID, port number); None if nothing is plugged in.
+        Where the other end is in `Subnet.ports`, as (node GUID, port number); None if nothing is plugged in,
+        or if what is plugged in does not answer: then the port is ``LinkUp``. What a switch reduces with
+        (SHARP's aggregation node) is not in `Subnet.ports`.
     """
 
     id: PortId | None
@@ -48,6 +53,18 @@ class SubnetPort:
     width: int
     lane_gbps: float
     peer: tuple[str, int] | None = None
+    device: str = ""
+
+    @property
+    def label(self) -> str:
+        """Its name in findings: the inventory's, or the node description (else its GUID) and the number."""
+        name = self.device or self.node or self.node_guid
+        return str(self.id) if self.id is not None else f"{name}/{self.number}"
+
+    @property
+    def silent(self) -> bool:
+        """Whether something is plugged in that does not answer."""
+        return self.peer is None and self.physical == "LinkUp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +94,10 @@ class Subnet:
     counters, later
         By (node GUID, port number) and counter name as ``ibqueryerrors`` spells it, at both ends of the
         interval; a counter of 0 is not printed and not in it. See `counted` for what 0 may be inferred from.
+    extended
+        The ports of which the counters have 64 bits, so that none is saturated.
+    uncounted
+        The ports of which the counters were not read at one end of the interval or the other, and why.
     counted
         How many nodes and ports `ibqueryerrors` says it has checked, at both ends of the interval; None where
         its summary is missing.
@@ -88,8 +109,12 @@ class Subnet:
         What the tools said of GUIDs that occur twice, one line each.
     complaints
         What the tools said on standard error, one line each: MADs without an answer.
+    routes
+        By node GUID of a switch: the port by which packets leave it, by destination LID; what it drops is not
+        in it.
     missing
-        By what is missing (``links``, ``counters``, ``managers``, ...): why. What is missing is unknown.
+        By what is missing (``links``, ``counters``, ``managers``, ``routes``): why. What is missing is
+        unknown.
     """
 
     plane: str
@@ -98,9 +123,28 @@ class Subnet:
     ports: Mapping[tuple[str, int], SubnetPort] = field(default_factory=dict)
     counters: Mapping[tuple[str, int], Mapping[str, int]] = field(default_factory=dict)
     later: Mapping[tuple[str, int], Mapping[str, int]] = field(default_factory=dict)
+    extended: frozenset[tuple[str, int]] = frozenset()
+    uncounted: Mapping[tuple[str, int], str] = field(default_factory=dict)
     counted: tuple[tuple[int, int] | None, tuple[int, int] | None] = (None, None)
     interval_s: float = 0.0
     managers: tuple[Manager, ...] = ()
     duplicates: tuple[str, ...] = ()
     complaints: tuple[str, ...] = ()
+    routes: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """Cables as they are meant to be, where not the inventory says it but a saved ``ibnetdiscover``.
+
+    Parameters
+    ----------
+    source
+        The file.
+    cables
+        Labels of both ends (:attr:`SubnetPort.label`), in ascending order.
+    """
+
+    source: str
+    cables: tuple[tuple[str, str], ...]

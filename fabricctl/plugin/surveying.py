@@ -15,7 +15,7 @@ from fabricctl.model.intent import PortIntent
 from fabricctl.model.names import PortId
 from fabricctl.model.policy import LinkPolicy, Policy
 from fabricctl.model.reading import DeviceReading, Known, PortReading
-from fabricctl.model.subnet import Subnet
+from fabricctl.model.subnet import Subnet, Wiring
 from fabricctl.model.verdict import Finding
 from fabricctl.plugin.protocols import Answers, Query
 
@@ -102,6 +102,8 @@ class Survey:
         Unix time in seconds.
     limited
         Whether only some devices were asked: then what is not there is no finding.
+    wiring
+        InfiniBand's cables as they are meant to be, where not the inventory says them.
     """
 
     fabric: Fabric
@@ -112,6 +114,7 @@ class Survey:
     history: Mapping[PortId, tuple[PortPast, ...]] = field(default_factory=dict)
     now: float = 0.0
     limited: bool = False
+    wiring: Wiring | None = None
 
     @property
     def rules(self) -> LinkPolicy:

@@ -146,13 +146,21 @@ class Store:
         if not changed:
             raise StoreError(f"run {run_id} has no record {kind!r}", where=str(self.path))
 
-    def records(self, kind: str, inventory: str | None = None) -> tuple[tuple[Run, dict[str, Any]], ...]:
-        """Return all records of a kind (of an inventory) with their runs, the newest run first."""
+    def records(
+        self, kind: str, inventory: str | None = None, newest: int = -1
+    ) -> tuple[tuple[Run, dict[str, Any]], ...]:
+        """Return all records of a kind (of an inventory) with their runs, the newest run first.
+
+        Parameters
+        ----------
+        newest
+            So many at most; below 0 is all.
+        """
         rows = self._rows(
             f"SELECT {_RUN}, payload FROM records r JOIN runs ON runs.id = r.run_id"  # noqa: S608  a constant
             " WHERE r.kind = ? AND (? IS NULL OR inventory = ?)"
-            " ORDER BY started_at DESC, runs.rowid DESC",
-            (kind, inventory, inventory),
+            " ORDER BY started_at DESC, runs.rowid DESC LIMIT ?",
+            (kind, inventory, inventory, newest),
         )
         return tuple((_run(row), self._load(row["payload"])) for row in rows)
 

@@ -323,6 +323,7 @@ def test_a_lab_that_is_not_there_is_wrong_usage(words: list[str], capsys: pytest
         ["loss", "node1", "--percent", "1"],
         ["delay", "node1", "--ms", "1"],
         ["link-down", "node1"],
+        ["swap", "node1", "--with", "node2"],
         ["mtu", "node1", "--bytes", "1500"],
         ["pfc-off", "node1"],
         ["freeze", "node1"],

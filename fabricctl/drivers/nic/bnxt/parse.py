@@ -5,7 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from fabricctl.drivers import dcb, files, functions, host, keeper, lldp, netdev, pause, sections, verbs
+from fabricctl.drivers import (
+    dcb,
+    ethtool,
+    files,
+    functions,
+    host,
+    keeper,
+    lldp,
+    netdev,
+    pause,
+    sections,
+    verbs,
+)
 from fabricctl.drivers.nic.bnxt import control, niccli
 from fabricctl.model import facts, settings
 from fabricctl.model.fabric import Port
@@ -43,6 +55,7 @@ def queries(ports: Sequence[Port]) -> tuple[Query, ...]:
         sections.query(_DCBX_KEY, ports, _DCBX),
         niccli.query(ports),
         pause.query(ports),
+        ethtool.query(ports),
         *control.queries(ports),
         *(query for port in ports for query in verbs.queries(port)),
     )
@@ -75,12 +88,14 @@ def _port(port: Port, answers: Answers) -> PortReading:
             **verbs.read_facts(port, answers),
             **keeper.read_facts(name, answers),
             **lldp.read_facts(name, answers),
+            **ethtool.read_facts(name, answers),
             facts.PLANE: entry(lambda: _plane(port, answers)),
             facts.RIVALS: entry(lambda: _rivals(name, answers)),
         },
         counters={
             **netdev.read_counters(name, answers),
             **dcb.read_counters(name, answers),
+            **ethtool.read_counters(name, answers),
             **verbs.read_counters(port, answers),
         },
     )

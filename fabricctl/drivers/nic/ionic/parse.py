@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 
-from fabricctl.drivers import files, functions, host, keeper, lldp, netdev, verbs
+from fabricctl.drivers import ethtool, files, functions, host, keeper, lldp, netdev, verbs
 from fabricctl.drivers.nic.ionic import nicctl
 from fabricctl.drivers.nic.ionic.steps import CNP_LABEL, LABELS, PAUSE, STRICT_RATE
 from fabricctl.model import facts, settings
@@ -39,6 +39,7 @@ def queries(ports: Sequence[Port]) -> tuple[Query, ...]:
         functions.query(ports),
         files.query_of_functions([*host.paths(), *paths], dict.fromkeys(names, netdev.PER_FUNCTION)),
         Query(_KEY, ("sh", "-c", f"{functions.SHELL}{_DEVICES}", "sh", *names)),
+        ethtool.query(ports),
         *nicctl.queries(),
         *host.queries(ports),
         *keeper.queries(ports),
@@ -71,9 +72,14 @@ def _port(port: Port, answers: Answers) -> PortReading:
             **verbs.read_facts(port, answers),
             **keeper.read_facts(name, answers),
             **lldp.read_facts(name, answers),
+            **ethtool.read_facts(name, answers),
             facts.PLANE: entry(lambda: "nicctl" if nicctl.cards(answers) else ""),
         },
-        counters={**netdev.read_counters(name, answers), **verbs.read_counters(port, answers)},
+        counters={
+            **netdev.read_counters(name, answers),
+            **ethtool.read_counters(name, answers),
+            **verbs.read_counters(port, answers),
+        },
     )
 
 

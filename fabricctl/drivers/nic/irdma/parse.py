@@ -16,7 +16,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from fabricctl.drivers import dcb, files, functions, host, keeper, lldp, netdev, pause, sections, verbs
+from fabricctl.drivers import (
+    dcb,
+    ethtool,
+    files,
+    functions,
+    host,
+    keeper,
+    lldp,
+    netdev,
+    pause,
+    sections,
+    verbs,
+)
 from fabricctl.drivers.nic.irdma import rdma
 from fabricctl.model import facts, settings
 from fabricctl.model.fabric import Port
@@ -47,6 +59,7 @@ def queries(ports: Sequence[Port]) -> tuple[Query, ...]:
         *dcb.queries(ports),
         sections.query(_FLAGS_KEY, ports, _FLAGS),
         pause.query(ports),
+        ethtool.query(ports),
         rdma.query(),
         *(query for port in ports for query in verbs.queries(port)),
     )
@@ -78,6 +91,7 @@ def _port(port: Port, answers: Answers) -> PortReading:
             **verbs.read_facts(port, answers),
             **keeper.read_facts(name, answers),
             **lldp.read_facts(name, answers),
+            **ethtool.read_facts(name, answers),
             facts.PLANE: entry(lambda: _plane(name, answers)),
             facts.RIVALS: entry(lambda: _rivals(name, answers)),
             **rdma.read_pending(answers),
@@ -85,6 +99,7 @@ def _port(port: Port, answers: Answers) -> PortReading:
         counters={
             **netdev.read_counters(name, answers),
             **dcb.read_counters(name, answers),
+            **ethtool.read_counters(name, answers),
             **verbs.read_counters(port, answers),
         },
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from fabricctl.drivers import dcb, files, functions, host, keeper, lldp, netdev, pause, verbs
+from fabricctl.drivers import dcb, ethtool, files, functions, host, keeper, lldp, netdev, pause, verbs
 from fabricctl.drivers.nic.mlx5 import classes, congestion, firmware, planes
 from fabricctl.model import facts, settings
 from fabricctl.model.fabric import Port
@@ -36,6 +36,7 @@ def queries(ports: Sequence[Port]) -> tuple[Query, ...]:
         *lldp.queries(),
         *dcb.queries(ports),
         pause.query(ports),
+        ethtool.query(ports),
         classes.query(ports),
         congestion.query(ports),
         *firmware.queries(ports),
@@ -68,6 +69,7 @@ def _port(port: Port, answers: Answers) -> PortReading:
             **verbs.read_facts(port, answers),
             **keeper.read_facts(name, answers),
             **lldp.read_facts(name, answers),
+            **ethtool.read_facts(name, answers),
             facts.PLANE: entry(lambda: _plane(name, answers)),
             facts.PENDING: entry(lambda: _pending(name, answers)),
             facts.RIVALS: entry(lambda: _rivals(name, answers)),
@@ -75,6 +77,7 @@ def _port(port: Port, answers: Answers) -> PortReading:
         counters={
             **netdev.read_counters(name, answers),
             **dcb.read_counters(name, answers),
+            **ethtool.read_counters(name, answers),
             **verbs.read_counters(port, answers),
         },
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fabricctl.drivers import files, host, lldp, netdev
@@ -75,8 +76,8 @@ def queries(ports: Sequence[Port]) -> tuple[Query, ...]:
         Query(_SYSTEM, ("nv", "show", "system", *json_out), (f"{_ROOT}/system",)),
         Query(_PLATFORM, ("nv", "show", "platform", *json_out), (f"{_ROOT}/platform",)),
         Query(_REBOOT, ("nv", "show", "system", "reboot", *json_out), (f"{_ROOT}/system/reboot",)),
-        Query(_PORTS, ("nv", "show", "interface", *json_out), (f"{_ROOT}/interface",)),
-        Query(_EACH, ("sh", "-c", _LOOP, "sh", *names), each),
+        Query(_PORTS, ("nv", "show", "interface", *json_out), (f"{_ROOT}/interface",), counts=True),
+        Query(_EACH, ("sh", "-c", _LOOP, "sh", *names), each, counts=True),
         _files([*host.paths(), _RELEASE, *paths]),
         host.queries(())[0],
         *lldp.queries(),
@@ -86,7 +87,7 @@ def queries(ports: Sequence[Port]) -> tuple[Query, ...]:
 def _files(paths: Iterable[str]) -> Query:
     query = files.query(paths)
     # Any line matches ^, as it does the empty word.
-    return Query(query.key, tuple(word or "^" for word in query.argv))
+    return replace(query, argv=tuple(word or "^" for word in query.argv))
 
 
 def parse(

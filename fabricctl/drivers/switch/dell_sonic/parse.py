@@ -32,7 +32,8 @@ def queries(ports: Sequence[Port]) -> tuple[Query, ...]:
     """Return everything to ask a switch with these ports; RefusedError if one has an impossible name."""
     terms.check_names(ports)
     lines = (RUNNING, STARTUP, *shown.lines(ports))
-    return tuple(Query(line, tuple(line.split())) for line in lines)
+    counting = shown.counting_lines(ports)
+    return tuple(Query(line, tuple(line.split()), counts=line in counting) for line in lines)
 
 
 def parse(

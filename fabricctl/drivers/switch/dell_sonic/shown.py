@@ -57,6 +57,12 @@ def lines(ports: Sequence[Port]) -> tuple[str, ...]:
     )
 
 
+def counting_lines(ports: Sequence[Port]) -> tuple[str, ...]:
+    """Return those of all lines whose answers change by themselves: counters, and the state of links."""
+    every = f"{terms.family(ports[0].id.port) if ports else 'Eth'} all"
+    return (STATUS, COUNTERS, pauses_line(every), storms_line(every), QUEUES, MARKED)
+
+
 def groups_line(every: str) -> str:
     """Return the line that shows the buffers of all ports' priority groups; `every` as ``Eth all``."""
     return f"show buffer interface {every} priority-group"

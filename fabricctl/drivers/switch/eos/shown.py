@@ -20,9 +20,10 @@ _ECN = "ecn_counters"
 _WATCHDOG = "watchdog_counters"
 _QUEUES = "queue_counters"
 _LLDP = "lldp"
+_COUNTING = frozenset({INTERFACES, _PFC, _ECN, _WATCHDOG, _QUEUES})
 
 QUERIES = tuple(
-    Query(key, tuple(line.split()))
+    Query(key, tuple(line.split()), counts=key in _COUNTING)
     for key, line in (
         (VERSION, "show version | json"),
         (INTERFACES, "show interfaces | json"),

@@ -25,7 +25,7 @@ def queries(ports: Sequence[Port]) -> tuple[Query, ...]:
         *host.queries(ports),
         *lldp.queries(),
         *dcb.queries(ports),
-        Query("tc", ("tc", "-j", "-s", "-d", "qdisc", "show")),
+        Query("tc", ("tc", "-j", "-s", "-d", "qdisc", "show"), counts=True),
     )
 
 

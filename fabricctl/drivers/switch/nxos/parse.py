@@ -55,7 +55,7 @@ def queries(ports: Sequence[Port]) -> tuple[Query, ...]:
         shown.VERSION,
         shown.UPTIME,
     )
-    return tuple(Query(line, tuple(line.split())) for line in lines)
+    return tuple(Query(line, tuple(line.split()), counts=line in shown.COUNTING) for line in lines)
 
 
 def parse(

@@ -25,6 +25,8 @@ WATCHDOG = "show queuing pfc-queue detail"
 NEIGHBOURS = "show lldp neighbors detail | json"
 VERSION = "show version | json"
 UPTIME = "show system uptime"
+COUNTING = frozenset({INTERFACE, QUEUES, WATCHDOG})
+"""The lines whose answers hold counters."""
 
 _NAME = re.compile(r"(?:Ethernet|Eth)(\d[\d/]*)")
 _ERRORS = {

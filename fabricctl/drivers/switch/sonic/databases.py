@@ -16,6 +16,8 @@ from fabricctl.plugin.protocols import Answers, Query
 APPL = "sonic-db-cli APPL_DB"
 STATE = "sonic-db-cli STATE_DB"
 COUNTERS = "sonic-db-cli COUNTERS_DB"
+_COUNTING = frozenset({APPL, COUNTERS})
+"""What changes by itself: counters, and in APPL_DB whether a link is up."""
 
 _FIELDS = """\
 local function fields(key, names)
@@ -92,7 +94,7 @@ def queries(ports: Sequence[Port]) -> tuple[Query, ...]:
     """Ask for links and computed headroom, for what was negotiated, and for counters."""
     names = [port.id.port for port in ports]
     return tuple(
-        Query(key, (*key.split(), "EVAL", f"{_FIELDS}{each}{_END}", "0", *names))
+        Query(key, (*key.split(), "EVAL", f"{_FIELDS}{each}{_END}", "0", *names), counts=key in _COUNTING)
         for key, each in ((APPL, _APPL_EACH), (STATE, _STATE_EACH), (COUNTERS, _COUNTERS_EACH))
     )
 

@@ -1,0 +1,158 @@
+"""What to ask of a host with a HCA: scripts around infiniband-diags, and the parts that their answers have.
+
+Every script discovers the subnet once into a cache of its own, and the other tools read that: it is several
+times faster, and what they print is of one moment. No tool's exit status proves anything: ``ibqueryerrors``
+ends with 0 having read nothing if no subnet manager answers, and with 1 if it has found an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fabricctl.plugin.protocols import Answer, Query
+
+# A shell acts on a signal only between commands, unless it waits: so the tool runs beside it, and the folder
+# goes even when the script is ended in the middle.
+_BEGIN = """\
+hca=$1 port=$2 tool=
+dir=$(mktemp -d) || exit 1
+trap '[ -z "$tool" ] || kill "$tool" 2>/dev/null; rm -rf "$dir"' EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 141' PIPE
+trap 'exit 143' TERM
+command -v timeout >/dev/null || timeout() { shift 3; "$@"; }
+part() {
+    name=$1
+    shift
+    [ -z "$hca" ] || set -- "$@" -C "$hca" -P "$port"
+    printf '\\n== %s\\n' "$name"
+    timeout -k 1 12 "$@" 2>"$dir/said" >"$dir/out" &
+    tool=$!
+    wait "$tool"
+    rc=$? tool=
+    cat "$dir/out"
+    printf '\\n== %s rc %s\\n' "$name" "$rc"
+    cat "$dir/said"
+}
+"""
+
+# A site's file of thresholds would hide small counts and so falsify what they rose by. Two managers that do
+# not trust each other both are master, and each one's list has only itself: so every port that says it has a
+# manager is asked. A cache with a port that did not answer cannot be read: then the tools discover by
+# themselves.
+_LOOK = f"""{_BEGIN}
+part topology ibnetdiscover --cache "$dir/cache"
+[ -s "$dir/cache" ] || exit 0
+stale=
+cached() {{
+    [ -n "$stale" ] || set -- "$@" --load-cache "$dir/cache"
+    part "$@"
+}}
+errors='ibqueryerrors --threshold-file /dev/null --details'
+cached errors $errors
+if grep -q 'loading cached fabric failed' "$dir/said"; then
+    stale=yes
+    cached errors $errors
+fi
+grep -q '^## Summary' "$dir/out" || cached errors $errors --skip-sl
+cached links iblinkinfo --line
+part master sminfo
+part offers saquery -s
+lids=$(sed -n 's/^[[:space:]]*EndPortLid\\.*\\([1-9][0-9]*\\)$/\\1/p' "$dir/out" | sort -nu | head -n 8)
+for lid in $lids; do
+    part "manager $lid" sminfo "$lid"
+done
+"""
+
+_ROUTES = f"""{_BEGIN}
+part routes dump_fts -n
+"""
+
+_PART = re.compile(r"\n== (\S+(?: \d+)?)( rc (\d+))?\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Hca:
+    """A port of a HCA to look from: its verbs device and the port's number; an empty name is any."""
+
+    name: str
+    port: int = 1
+
+    @classmethod
+    def parse(cls, rdma: str) -> Hca:
+        """Read what an inventory has: ``mlx5_0``, ``mlx5_0/2``, or nothing."""
+        name, _, number = rdma.partition("/")
+        return cls(name, int(number) if number.isdecimal() and int(number) else 1)
+
+    def __str__(self) -> str:
+        return f"{self.name or 'any'}/{self.port}"
+
+
+def look_key(hca: Hca) -> str:
+    """Return the key of the query that looks at links, counters and managers."""
+    return f"infiniband subnet {hca}"
+
+
+def routes_key(hca: Hca) -> str:
+    """Return the key of the query that reads the switches' forwarding tables."""
+    return f"infiniband routes {hca}"
+
+
+def queries(hca: Hca) -> tuple[Query, ...]:
+    """Return what to ask of a host of the subnet that a port of its HCA is plugged into.
+
+    Links are looked at again with the counters, since both need the discovery that takes most of the time.
+    """
+    where = ("sh", hca.name, str(hca.port))
+    return (
+        Query(look_key(hca), ("sh", "-c", _LOOK, *where), counts=True),
+        Query(routes_key(hca), ("sh", "-c", _ROUTES, *where)),
+    )
+
+
+def parts(answer: Answer | None) -> Mapping[str, Answer]:
+    """Return what each tool of a script said, by the part's name; the last where one was asked twice."""
+    if answer is None:
+        return {}
+    found: dict[str, Answer] = {}
+    marks = list(_PART.finditer(answer.stdout))
+    ends = [mark.start() for mark in marks[1:]] + [len(answer.stdout)]
+    printed = ""
+    for mark, end in zip(marks, ends, strict=True):
+        inside = answer.stdout[mark.end() : end]
+        if mark[3] is None:
+            printed = inside
+        else:
+            found[mark[1]] = Answer(int(mark[3]), printed, inside)
+    return found
+
+
+def why(answer: Answer | None, found: Mapping[str, Answer], name: str) -> str:
+    """Return why a part has nothing to read, as a reader understands it."""
+    if answer is None:
+        return "it was not asked"
+    part = found.get(name)
+    if part is None:
+        part, name = found.get("topology", answer), "topology"
+    program = _PROGRAMS.get(name, name)
+    if part.rc in {126, 127}:
+        return f"{program}: the program is not installed"
+    if part.rc in {124, 137}:
+        return f"{program}: no answer in time"
+    # What it says last is what it gave up for.
+    lines = [line.strip() for line in (part.stderr or part.stdout).split("\n") if line.strip()]
+    ended = f"it said nothing and ended with exit status {part.rc}"
+    return f"{program}: {lines[-1][:200].removeprefix(f'{program}: ') if lines else ended}"
+
+
+_PROGRAMS = {
+    "topology": "ibnetdiscover",
+    "links": "iblinkinfo",
+    "errors": "ibqueryerrors",
+    "master": "sminfo",
+    "offers": "saquery",
+    "routes": "dump_fts",
+}

@@ -1,0 +1,158 @@
+"""Every InfiniBand link is Active, as wide as the policy and as fast as the inventory says, at both ends.
+
+Passes if both ends are Active and LinkUp, have the policy's ``links.ib_width`` lanes and the speed that the
+inventory gives the port (``speed_gbps``; without it any speed passes). A split cable has two lanes at each
+end: that passes at the inventory's speed if the generation knows it (HDR and newer). A faster link than the
+inventory says passes with a note.
+Fails if an end that answered is Down, or waits for the subnet manager (Initialize, Armed), or is narrower or
+slower.
+Unknown if an end did not answer or was not seen while the other is up, and if nothing was seen at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fabricctl.model.fabric import Device, Fabric
+from fabricctl.model.lanes import LANES, described, link_gbps
+from fabricctl.model.subnet import Subnet, SubnetPort
+from fabricctl.model.verdict import Finding, Outcome
+from fabricctl.plugin.protocols import Query
+from fabricctl.plugin.subnets import Cable, End, cables, each
+from fabricctl.plugin.surveying import Survey
+
+_NAME = "ib_links"
+_DOWN = {
+    "Disabled": "somebody has switched it off",
+    "Polling": "it finds nobody at the other end",
+    "PortConfigurationTraining": "the ends do not agree on lanes and speed",
+    "LinkErrorRecovery": "it loses and mends the link over and over",
+    "Sleep": "it sleeps",
+}
+_WAITING = {
+    "Initialize": "no subnet manager has brought it up",
+    "Armed": "the subnet manager has not come to its end",
+}
+_SPLIT = 2
+
+
+class _Links:
+    name = _NAME
+
+    def queries(self, device: Device) -> tuple[Query, ...]:
+        """Nothing: the subnet is looked at from one host."""
+        del device
+        return ()
+
+    def judge(self, survey: Survey) -> tuple[Finding, ...]:
+        """Judge every cable of every plane."""
+        return each(self.name, "links", survey, _judge)
+
+
+def _judge(survey: Survey, subnet: Subnet) -> Iterator[Finding]:
+    for cable in cables(survey, subnet):
+        yield _state(cable) or _speed(survey, cable)
+
+
+def _state(cable: Cable) -> Finding | None:
+    """Return what is wrong with a link's state; None if it is up."""
+    for end in cable.ends:
+        port = end.port
+        if port is None or port.state == "Active":
+            continue
+        if port.state == "Down":
+            reason = _DOWN.get(port.physical, "it does not come up")
+            what = f"{end.label} is Down ({port.physical}): {reason}"
+            return _failed(cable, what, f"Down ({port.physical})", _down_step(cable, end))
+        waiting = _WAITING.get(port.state)
+        if waiting is not None:
+            what = f"{end.label} is {port.state} ({port.physical}): {waiting}"
+            step = "see that a subnet manager runs and reaches it: sminfo; systemctl status opensm"
+            return _failed(cable, what, f"{port.state} ({port.physical})", step)
+        what = f"{end.label} is {port.state or 'of no known state'}"
+        return Finding(_NAME, cable.subject, Outcome.UNKNOWN, what, next_step="look at it: iblinkinfo")
+    gone = [end for end in cable.ends if end.port is None]
+    if gone:
+        return _unseen(cable, gone)
+    return None
+
+
+def _unseen(cable: Cable, gone: list[End]) -> Finding:
+    names = " and ".join(end.label for end in gone)
+    seen = [end for end in cable.ends if end.port is not None]
+    rest = "".join(f"; {end.label} is Active" for end in seen)
+    host = gone[0].id.device if gone[0].id is not None else gone[0].label
+    return Finding(
+        _NAME,
+        cable.subject,
+        Outcome.UNKNOWN,
+        f"{names} did not answer or was not seen in the subnet{rest}",
+        next_step=f"see that {host} is on and its HCA answers: ibstat there",
+    )
+
+
+def _down_step(cable: Cable, end: End) -> str:
+    port, other = end.port, cable.other(end)
+    if port is not None and port.physical == "Disabled":
+        return f"switch it on: ibportstate {port.lid} {port.number} enable"
+    far = f"see that {other.label} is on, then " if other is not None else ""
+    return f"{far}reseat the cable at both ends, and replace it if {end.label} stays down"
+
+
+def _speed(survey: Survey, cable: Cable) -> Finding:
+    """Judge lanes and speed of a link that is up, by its lesser end."""
+    seen = [(end, end.port) for end in cable.ends if end.port is not None]
+    end, port = min(seen, key=lambda one: link_gbps(one[1].width, one[1].lane_gbps))
+    wanted, expected = survey.rules.ib_width, _expected(survey.fabric, cable)
+    measured = described(port.width, port.lane_gbps)
+    speed = link_gbps(port.width, port.lane_gbps)
+    limit = f"{wanted}X" + (f", {expected} Gb/s" if expected else "")
+    said = f"{measured} at {_at(seen, end)}"
+    if not port.width or not port.lane_gbps:
+        what = f"{end.label} is Active, but its lanes and speed could not be read"
+        return Finding(_NAME, cable.subject, Outcome.UNKNOWN, what, limit=limit, next_step="see iblinkinfo")
+    split = _may_split(port) and speed == expected
+    if port.width < wanted and not split:
+        what = f"{said}: {port.width} of {wanted} lanes"
+        return _failed(cable, what, measured, _retrain(port, end), limit)
+    if expected and speed < expected:
+        what = f"{said}: the inventory says {expected} Gb/s"
+        return _failed(cable, what, measured, _retrain(port, end), limit)
+    if expected and speed > expected:
+        what = f"Active, {said}: faster than the {expected} Gb/s that the inventory says"
+        step = f"correct speed_gbps of {end.label} in the inventory"
+        return Finding(_NAME, cable.subject, Outcome.PASS, what, measured, limit, next_step=step)
+    against = f"as meant ({limit})" if expected else f"{limit} is meant, and no speed in the inventory"
+    return Finding(_NAME, cable.subject, Outcome.PASS, f"Active, {said}, {against}", measured, limit)
+
+
+def _at(seen: list[tuple[End, SubnetPort]], end: End) -> str:
+    if len(seen) == 1:
+        return end.label
+    (_, one), (_, other) = seen
+    same = (one.width, one.lane_gbps) == (other.width, other.lane_gbps)
+    return "both ends" if same else end.label
+
+
+def _expected(fabric: Fabric, cable: Cable) -> int:
+    """Return the speed in Gb/s that the inventory gives the ends, the lesser of two; 0 if it gives none."""
+    given = [fabric.port(end.id).speed_gbps for end in cable.ends if end.id is not None]
+    return min((speed for speed in given if speed), default=0)
+
+
+def _may_split(port: SubnetPort) -> bool:
+    return port.width == _SPLIT and port.lane_gbps >= LANES["HDR"][0]
+
+
+def _retrain(port: SubnetPort, end: End) -> str:
+    return (
+        f"reseat the cable of {end.label} at both ends and have it train again "
+        f"(ibportstate {port.lid} {port.number} reset); if it comes back so, replace the cable"
+    )
+
+
+def _failed(cable: Cable, what: str, measured: str, step: str, limit: str = "Active") -> Finding:
+    return Finding(_NAME, cable.subject, Outcome.FAIL, what, measured, limit, next_step=step)
+
+
+PLUGIN = _Links()

@@ -1,0 +1,193 @@
+"""Rails and devices go together in the same way on every node of one kind.
+
+Jobs name NICs by verbs device (``NCCL_IB_HCA``) or take them in PCI order, and mean the same rail on every
+node. Nodes are of one kind if they have the same product name and as many ports on rails. PCI addresses
+themselves may differ, one more card shifts them: what counts is the order of the rails by address.
+
+Passes if a node has the same verbs device on each rail, and its rails in the same order, as most nodes of
+its kind, and the netdev of a port carries the verbs device that the inventory names. Fewer than three nodes
+of a kind, or none that most are like, are not compared.
+Fails if one of these is not so, or if the policy's ``links.rails_in_order`` is true and the rails do not
+ascend with the PCI addresses.
+Unknown if the PCI devices of a node cannot be read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from fabricctl.model.fabric import Device, LinkLayer, Port
+from fabricctl.model.verdict import Finding, Outcome
+from fabricctl.plugin import pci
+from fabricctl.plugin.answers import Unread
+from fabricctl.plugin.hosts import nodes, unanswered
+from fabricctl.plugin.pci import Tree
+from fabricctl.plugin.protocols import Query
+from fabricctl.plugin.surveying import Survey, cable
+
+_NAME = "rails"
+_PRODUCT = "/sys/class/dmi/id/product_name"
+_FEWEST = 3
+"""With two nodes nobody can say which of them is the odd one."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A node's ports on rails, in order of rails: the verbs device of each, and the rails by PCI address."""
+
+    device: Device
+    kind: tuple[str, int]
+    ports: tuple[Port, ...]
+    verbs: tuple[str, ...]
+    order: tuple[int, ...]
+    addresses: tuple[str, ...]
+
+
+class _Rails:
+    name = _NAME
+
+    def queries(self, device: Device) -> tuple[Query, ...]:
+        """Ask for the PCI functions of ports."""
+        return pci.queries(device) if _railed(device) else ()
+
+    def judge(self, survey: Survey) -> tuple[Finding, ...]:
+        """Judge each node, and against the others of its kind."""
+        if not any(_railed(device) for device in survey.fabric.nodes()):
+            return ()
+        if not nodes(survey):
+            return unanswered(self.name, survey)
+        found: list[_Node] = []
+        findings: list[Finding] = []
+        for device, seen in nodes(survey):
+            ports = _railed(device)
+            if not ports:
+                continue
+            try:
+                tree = pci.read(seen.answers)
+                found.append(_node(device, ports, tree))
+            except Unread as exc:
+                step = f"on {device.name}: ls -l /sys/class/net/*/device"
+                findings.append(Finding(_NAME, device.name, Outcome.UNKNOWN, str(exc), next_step=step))
+                continue
+            findings += _carried(survey, ports, tree)
+        for node in found:
+            alike = [other for other in found if other.kind == node.kind]
+            findings += _of_node(node, alike, in_order=survey.rules.rails_in_order)
+        return tuple(findings)
+
+
+def _railed(device: Device) -> tuple[Port, ...]:
+    """Return the ports on rails, in order of rails."""
+    ports = [port for port in device.ports if port.rail is not None]
+    return tuple(sorted(ports, key=lambda port: port.rail or 0))
+
+
+def _verbs(port: Port) -> str:
+    """Return a port's verbs device; on InfiniBand a port may be called by it."""
+    return port.rdma or (port.id.port if port.link_layer is LinkLayer.INFINIBAND else "")
+
+
+def _node(device: Device, ports: Sequence[Port], tree: Tree) -> _Node:
+    addresses = []
+    for port in ports:
+        functions = tree.of(port.id)
+        addresses.append(functions[0].address if functions else "")
+    placed = sorted(range(len(ports)), key=lambda at: _place(addresses[at]))
+    # Software devices have no address and no order.
+    order = tuple(ports[at].rail or 0 for at in placed) if all(addresses) else ()
+    return _Node(
+        device,
+        (tree.files.get(_PRODUCT, ""), len(ports)),
+        tuple(ports),
+        tuple(_verbs(port) for port in ports),
+        order,
+        tuple(addresses),
+    )
+
+
+def _place(address: str) -> tuple[int, ...]:
+    return tuple(int(part, 16) for part in address.replace(".", ":").split(":") if part)
+
+
+def _carried(survey: Survey, ports: Sequence[Port], tree: Tree) -> Iterator[Finding]:
+    """Compare the verbs device that the inventory names with those of the netdev's PCI function."""
+    for port in ports:
+        carries = tree.carries.get(port.id.port, ())
+        if not port.rdma or not carries:
+            continue  # a software device or a bond, or nothing to compare with
+        subject = cable(survey.fabric, port.id)
+        if port.rdma in carries:
+            what = f"rail {port.rail}: {port.id.port} carries {port.rdma}, as in the inventory"
+            yield Finding(_NAME, subject, Outcome.PASS, what)
+            continue
+        what = (
+            f"rail {port.rail}: {port.id.port} carries {', '.join(carries)}, the inventory says {port.rdma}"
+        )
+        step = (
+            "correct rdma: of the port in the inventory, or the names that udev gives (rdma link shows both)"
+        )
+        yield Finding(_NAME, subject, Outcome.FAIL, what, ", ".join(carries), port.rdma, next_step=step)
+
+
+def _of_node(node: _Node, alike: Sequence[_Node], *, in_order: bool) -> Iterator[Finding]:
+    name = node.device.name
+    bad = tuple(_unlike(node, alike))
+    if in_order:
+        bad += tuple(_disordered(node))
+    if bad:
+        yield from bad
+        return
+    at = ", ".join(
+        f"{port.rail} {port.rdma or port.id.port} {address}".strip()
+        for port, address in zip(node.ports, node.addresses, strict=True)
+    )
+    others = f"as {len(alike)} nodes of its kind" if len(alike) > 1 else "the only node of its kind"
+    yield Finding(
+        _NAME, name, Outcome.PASS, f"rails in order: {at}; {others}" if in_order else f"rails: {at}; {others}"
+    )
+
+
+def _disordered(node: _Node) -> Iterator[Finding]:
+    """Judge whether rails ascend with PCI addresses."""
+    if node.order and list(node.order) != sorted(node.order):
+        said = ", ".join(map(str, node.order))
+        what = f"in order of PCI addresses its rails are {said}: they do not ascend"
+        step = "correct rail: in the inventory, or cable the NICs in the order of their slots"
+        yield Finding(_NAME, node.device.name, Outcome.FAIL, what, said, "ascending", next_step=step)
+
+
+def _unlike(node: _Node, alike: Sequence[_Node]) -> Iterator[Finding]:
+    """Compare a node with the others of its kind."""
+    name = node.device.name
+    step = (
+        f"rdma link on {name} and on another: give the devices the same names (udev, rdma-core's "
+        "rdma-persistent-naming), or correct its inventory"
+    )
+    for at, port in enumerate(node.ports):
+        usual, count = _usual([other.verbs[at] for other in alike])
+        if usual is None or node.verbs[at] == usual:
+            continue
+        mine = node.verbs[at] or "no verbs device"
+        what = f"rail {port.rail} is {mine}, on {count} others of its kind it is {usual}"
+        yield Finding(_NAME, name, Outcome.FAIL, what, node.verbs[at], usual, next_step=step)
+    orders = [" ".join(map(str, other.order)) for other in alike if other.order]
+    order, count = _usual(orders)
+    if node.order and order is not None and " ".join(map(str, node.order)) != order:
+        mine = ", ".join(map(str, node.order))
+        usual = order.replace(" ", ", ")
+        what = f"in order of PCI addresses its rails are {mine}, on {count} others of its kind {usual}"
+        step = "compare its cabling and its inventory with another node's"
+        yield Finding(_NAME, name, Outcome.FAIL, what, mine, usual, next_step=step)
+
+
+def _usual(values: Sequence[str]) -> tuple[str | None, int]:
+    """Return what more than half have and how many do; None if there is none, or too few to say."""
+    if len(values) < _FEWEST:
+        return None, 0
+    value, count = Counter(values).most_common(1)[0]
+    return (value, count) if count * 2 > len(values) else (None, 0)
+
+
+PLUGIN = _Rails()

@@ -1,0 +1,187 @@
+"""What starts jobs on a node, and under which limits: the limits of a login are not those of a job.
+
+A process inherits its limits from what starts it. Those of the job launchers that run are read from
+``/proc/PID/limits``; those of this SSH session by ``ulimit``, as it has what PAM gave it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from fabricctl.model.fabric import Fabric
+from fabricctl.plugin.answers import Unread
+from fabricctl.plugin.hosts import whole
+from fabricctl.plugin.protocols import Answers, Query
+
+_KEY = "launchers"
+
+_BATCH = ("slurmd", "slurmstepd", "pbs_mom", "sge_execd", "sbatchd", "condor_startd", "flux-broker-0")
+"""Daemons of schedulers that start jobs: Slurm, PBS, Grid Engine, LSF, HTCondor, Flux."""
+_RUNTIMES = ("containerd", "crio", "dockerd")
+"""What starts the containers of pods; that counts where a kubelet runs."""
+_KUBELETS = ("kubelet", "k3s-server", "k3s-agent", "rke2")
+
+_EACH = 8
+"""So many processes of one name are looked at: those of one daemon have the same limits."""
+
+# Names of processes are read by the shell itself: a program for each would take seconds on a busy node.
+_ASK = f"""\
+counted=' '
+for folder in /proc/[0-9]*; do
+    read -r name <"$folder/comm" || continue
+    case $name in {"|".join((*_BATCH, *_RUNTIMES, *_KUBELETS))}) ;; *) continue ;; esac
+    case $counted in *" $name={_EACH} "*) continue ;; esac
+    many=0
+    while case $counted in *" $name=$((many + 1)) "*) ;; *) false ;; esac; do many=$((many + 1)); done
+    counted="$counted$name=$((many + 1)) "
+    printf 'process %s %s\\n' "${{folder#/proc/}}" "$name"
+    grep -E '^Max (locked memory|open files) ' "$folder/limits"
+done 2>/dev/null
+printf 'session %s\\n' "$$"
+grep -E '^Max (locked memory|open files) ' "/proc/$$/limits"
+grep -E '^(Uid|CapEff):' "/proc/$$/status"
+grep -rHE '^[^#]*[[:space:]](memlock|nofile)[[:space:]]' /etc/security/limits.conf /etc/security/limits.d
+echo done
+"""
+_HEAD = re.compile(r"(process|session) (\d+) ?(.*)")
+_LIMIT = re.compile(r"Max (locked memory|open files)\s+(unlimited|\d+)\s+(unlimited|\d+)\s")
+_SHOWN = 80
+_CAPABILITIES = re.compile(r"[0-9a-f]{1,16}")
+_CAP_IPC_LOCK = 14
+
+LOCKED, OPEN = "locked memory", "open files"
+"""Names of limits, as ``/proc/PID/limits`` has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What a process starts with and up to what it may raise that; None is unlimited."""
+
+    soft: int | None
+    hard: int | None
+
+
+@dataclass(slots=True)
+class Launcher:
+    """A process that starts jobs, or this SSH session: its limits by name."""
+
+    name: str
+    pid: int
+    limits: dict[str, Limit] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.name} (pid {self.pid})" if self.name else "an SSH session"
+
+
+@dataclass(slots=True)
+class Found:
+    """What was found on a node.
+
+    Parameters
+    ----------
+    session
+        This SSH session.
+    root, may_lock
+        Whether it is root's, and whether it may lock more memory than its limit (CAP_IPC_LOCK).
+    configured
+        Lines of PAM's files of limits, each with its file before it.
+    """
+
+    launchers: list[Launcher] = field(default_factory=list)
+    session: Launcher | None = None
+    root: bool = False
+    may_lock: bool = False
+    configured: list[str] = field(default_factory=list)
+
+    def judged(self, fabric: Fabric) -> list[Launcher]:
+        """Return whose limits count: the schedulers' daemons, else what runs pods, else this session.
+
+        Raises
+        ------
+        Unread
+            None of them is there, or the inventory names a scheduler whose daemon does not run.
+        """
+        batch = [one for one in self.launchers if one.name in _BATCH]
+        if batch:
+            return batch
+        if fabric.scheduler == "slurm":
+            raise Unread("slurmd does not run: the limits that it gives to jobs cannot be seen")
+        if any(one.name in _KUBELETS for one in self.launchers):
+            runtimes = [one for one in self.launchers if one.name in _RUNTIMES]
+            if runtimes:
+                return runtimes
+            raise Unread(f"a kubelet runs, but none of {', '.join(_RUNTIMES)}")
+        if self.session is None or not self.session.limits:
+            raise Unread("the limits of an SSH session could not be read")
+        return [self.session]
+
+    def unseen(self, launcher: Launcher, item: str) -> list[str]:
+        """Return lines of PAM's files that give users another limit, where only root's session was seen.
+
+        Parameters
+        ----------
+        item
+            As PAM calls the limit: ``memlock``, ``nofile``. Its ``*`` holds for all users but root.
+        """
+        if launcher.name or not self.root:
+            return []
+        return [line for line in self.configured if f" {item} " in line and line.split()[1] != "root"]
+
+
+def queries() -> tuple[Query, ...]:
+    """Ask for the limits of what starts jobs."""
+    return (Query(_KEY, ("sh", "-c", _ASK)),)
+
+
+def read(answers: Answers) -> Found:
+    """Return what starts jobs on the node; Unread if it was not said."""
+    found = Found()
+    current: Launcher | None = None
+    for line in whole(answers, _KEY):
+        head, limit = _HEAD.fullmatch(line), _LIMIT.match(line)
+        if head:
+            current = Launcher(head[3], int(head[2]))
+            if head[1] == "session":
+                found.session = current
+            else:
+                found.launchers.append(current)
+        elif limit and current is not None:
+            current.limits[limit[1]] = Limit(_amount(limit[2]), _amount(limit[3]))
+        else:
+            _read_more(found, line)
+    return found
+
+
+def _read_more(found: Found, line: str) -> None:
+    label, _, value = line.partition(":")
+    words = value.split()
+    if label == "Uid" and words:
+        found.root = words[0] == "0"
+    elif label == "CapEff" and _CAPABILITIES.fullmatch(value.strip()):
+        found.may_lock = bool(int(value, 16) >> _CAP_IPC_LOCK & 1)
+    elif label.startswith("/etc/security/") and words:
+        found.configured.append(f"{label}: {' '.join(words)[:_SHOWN]}")
+
+
+def _amount(said: str) -> int | None:
+    return None if said == "unlimited" else int(said)
+
+
+def weakest(launchers: Iterable[Launcher], name: str) -> tuple[Launcher, Limit]:
+    """Return whose soft limit is the least, and its limits; Unread if one of them does not say."""
+    known: list[tuple[float, Launcher, Limit]] = []
+    for one in launchers:
+        limit = one.limits.get(name)
+        if limit is None:
+            raise Unread(f"the limit on {name} of {one} could not be read")
+        known.append((math.inf if limit.soft is None else limit.soft, one, limit))
+    _, launcher, limit = min(known, key=lambda item: item[0])
+    return launcher, limit
+
+
+def enough(given: int | None, wanted: int | None) -> bool:
+    """Say whether a limit is at least another; None is unlimited."""
+    return given is None or (wanted is not None and given >= wanted)

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from fabricctl.infiniband import asking
+from fabricctl.infiniband.asking import Hca
+from fabricctl.plugin.protocols import Answer
+
+TOOLS = ("ibnetdiscover", "ibqueryerrors", "iblinkinfo", "sminfo", "saquery", "dump_fts")
+NOTED = 'printf "%s %s\\n" "${0##*/}" "$*" >>"$NOTES"\n'
+
+
+class Host:
+    """A host with stand-ins for infiniband-diags, which note how they were called."""
+
+    def __init__(self, place: Path) -> None:
+        self.bin, self.notes, self.temporary = place / "bin", place / "notes", place / "tmp"
+        self.bin.mkdir()
+        self.temporary.mkdir()
+        self.notes.write_text("")
+        for name in TOOLS:
+            self.tool(name, f"echo {name} out; echo {name} said >&2\n")
+        self.tool(
+            "ibnetdiscover", 'for w; do last=$file file=$w; [ "$last" != --cache ] || echo x >"$w"; done\n'
+        )
+
+    def tool(self, name: str, body: str) -> None:
+        file = self.bin / name
+        file.write_text(f"#!/bin/sh\n{NOTED}{body}")
+        file.chmod(0o755)
+
+    @property
+    def env(self) -> dict[str, str]:
+        path = f"{self.bin}:{os.environ['PATH']}"
+        return {"PATH": path, "NOTES": str(self.notes), "TMPDIR": str(self.temporary)}
+
+    def ask(self, number: int, hca: Hca) -> Answer:
+        query = asking.queries(hca)[number]
+        done = subprocess.run(
+            query.argv, env=self.env, capture_output=True, text=True, check=False, timeout=30
+        )
+        return Answer(done.returncode, done.stdout, done.stderr)
+
+    def called(self, name: str) -> list[str]:
+        return [line for line in self.notes.read_text().splitlines() if line.startswith(f"{name} ")]
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path)
+
+
+def test_only_what_counts_is_asked_twice_and_keys_are_of_the_port() -> None:
+    one, two = asking.queries(Hca("mlx5_0")), asking.queries(Hca("mlx5_0", 2))
+    assert [query.counts for query in one] == [True, False]
+    assert not {query.key for query in one} & {query.key for query in two}
+
+
+def test_every_tool_is_asked_of_the_port_and_reads_one_cache(host: Host) -> None:
+    answer = host.ask(0, Hca("mlx5_1", 2))
+    assert answer.rc == 0
+    for name in ("ibnetdiscover", "iblinkinfo", "sminfo", "saquery"):
+        assert all(line.endswith("-C mlx5_1 -P 2") for line in host.called(name)), name
+    cache = host.called("ibnetdiscover")[0].split(" ")[2]
+    assert f"--load-cache {cache}" in host.called("iblinkinfo")[0]
+    assert f"--load-cache {cache}" in host.called("ibqueryerrors")[0]
+    assert "--threshold-file /dev/null" in host.called("ibqueryerrors")[0]
+    assert list(host.temporary.iterdir()) == []
+
+
+def test_without_a_name_the_tools_choose_the_hca(host: Host) -> None:
+    host.ask(0, Hca(""))
+    assert "-C" not in host.notes.read_text()
+
+
+def test_a_name_is_no_shell_text(host: Host) -> None:
+    host.ask(0, Hca("$(touch /tmp/x) ; mlx5_0"))
+    assert host.called("sminfo")[0].endswith("-C $(touch /tmp/x) ; mlx5_0 -P 1")
+
+
+def test_where_no_manager_answers_counters_are_read_all_the_same(host: Host) -> None:
+    # ibqueryerrors then ends with 0 and no summary.
+    host.ask(0, Hca("mlx5_0"))
+    assert len(host.called("ibqueryerrors")) == 2
+    assert "--skip-sl" not in host.called("ibqueryerrors")[0]
+    assert "--skip-sl" in host.called("ibqueryerrors")[1]
+    host.notes.write_text("")
+    host.tool("ibqueryerrors", 'echo "## Summary: 6 nodes checked, 0 bad nodes found"\n')
+    host.ask(0, Hca("mlx5_0"))
+    assert len(host.called("ibqueryerrors")) == 1
+
+
+def test_a_cache_that_no_tool_can_read_is_done_without(host: Host) -> None:
+    stale = """case $* in *--load-cache*) echo 'loading cached fabric failed' >&2; exit 255 ;; esac
+    echo '## Summary: 6 nodes checked, 0 bad nodes found'
+    """
+    host.tool("ibqueryerrors", stale)
+    host.ask(0, Hca(""))
+    assert ["--load-cache" in line for line in host.called("ibqueryerrors")] == [True, False]
+    assert host.called("iblinkinfo") == ["iblinkinfo --line"]
+
+
+def test_every_port_with_a_manager_is_asked_itself(host: Host) -> None:
+    host.tool("saquery", "printf '\\t\\tEndPortLid..............14\\n\\t\\tEndPortLid..............1\\n'\n")
+    found = asking.parts(host.ask(0, Hca("")))
+    assert host.called("sminfo") == ["sminfo ", "sminfo 1", "sminfo 14"]
+    assert "manager 14" in found
+
+
+def test_without_a_subnet_nothing_more_is_asked(host: Host) -> None:
+    host.tool("ibnetdiscover", "echo 'ibnetdiscover: iberror: failed: discover failed' >&2; exit 255\n")
+    answer = host.ask(0, Hca(""))
+    found = asking.parts(answer)
+    assert list(found) == ["topology"]
+    assert asking.why(answer, found, "links") == "ibnetdiscover: iberror: failed: discover failed"
+    assert host.called("iblinkinfo") == []
+
+
+def test_programs_that_are_not_there(host: Host) -> None:
+    (host.bin / "sminfo").unlink()
+    host.tool("sminfo", "exit 127\n")
+    answer = host.ask(0, Hca(""))
+    assert asking.why(answer, asking.parts(answer), "master") == "sminfo: the program is not installed"
+    assert asking.why(None, {}, "links") == "it was not asked"
+    late = {"routes": Answer(124, "", "")}
+    assert asking.why(Answer(0, "", ""), late, "routes") == "dump_fts: no answer in time"
+    mute = {"routes": Answer(3, "", "")}
+    assert asking.why(Answer(0, "", ""), mute, "routes") == (
+        "dump_fts: it said nothing and ended with exit status 3"
+    )
+
+
+def test_parts_keep_what_each_tool_said(host: Host) -> None:
+    found = asking.parts(host.ask(1, Hca("")))
+    assert found == {"routes": Answer(0, "dump_fts out\n", "dump_fts said\n")}
+
+
+def test_a_script_that_is_ended_leaves_nothing_behind(host: Host) -> None:
+    host.tool("ibnetdiscover", "sleep 30\n")
+    argv = asking.queries(Hca(""))[0].argv
+    with subprocess.Popen(argv, env=host.env, stdout=subprocess.DEVNULL) as running:
+        deadline = time.monotonic() + 10
+        while not host.called("ibnetdiscover") and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert list(host.temporary.iterdir())
+        running.terminate()
+        assert running.wait(5) == 143
+    assert list(host.temporary.iterdir()) == []

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from fabricctl.model.policy import LinkPolicy
+from fabricctl.model.subnet import Manager
+from fabricctl.model.verdict import Outcome
+
+CHECK = "ib_managers"
+NODE8 = "0x0c42a10300000081"
+
+
+def test_one_master_passes(pod: Any) -> None:
+    (one,) = pod.judge(CHECK, "good").values()
+    assert one.outcome is Outcome.PASS
+    assert one.what == f"node8 ({NODE8}) is the only master (priority 0); no other"
+
+
+def test_who_stands_by_is_told(pod: Any) -> None:
+    (one,) = pod.judge(CHECK, "standby").values()
+    assert one.outcome is Outcome.PASS
+    assert one.measured == "1 master, 1 standing by"
+    assert one.what == (
+        f"node7 (0x0c42a10300000071) is the only master (priority 0); 1 other: node8 ({NODE8}) (standby)"
+    )
+
+
+def test_two_masters_fail_though_each_ones_list_has_only_itself(pod: Any) -> None:
+    (one,) = pod.judge(CHECK, "two_masters").values()
+    assert one.outcome is Outcome.FAIL
+    assert one.what.startswith("2 subnet managers are master: ")
+    assert "node7 (0x0c42a10300000071)" in one.what
+    assert f"node8 ({NODE8})" in one.what
+
+
+def test_a_manager_that_does_not_answer_is_unknown_and_no_pass(pod: Any) -> None:
+    (one,) = pod.judge(CHECK, "manager_dead").values()
+    assert one.outcome is Outcome.UNKNOWN
+    assert "sminfo" in one.what
+
+
+@pytest.mark.parametrize(
+    ("allowed", "outcome"),
+    [
+        (("node8",), Outcome.PASS),
+        ((NODE8,), Outcome.PASS),
+        (("0x0c42a10300000080",), Outcome.PASS),  # its node GUID
+        (("node7", "leaf1"), Outcome.FAIL),
+    ],
+)
+def test_the_master_is_one_that_the_policy_allows(
+    pod: Any, allowed: tuple[str, ...], outcome: Outcome
+) -> None:
+    pod.rules = LinkPolicy(subnet_managers=allowed)
+    (one,) = pod.judge(CHECK, "good").values()
+    assert one.outcome is outcome
+    assert one.limit == " or ".join(allowed)
+
+
+def test_only_managers_that_are_no_master_are_unknown(pod: Any) -> None:
+    survey = pod.survey("good")
+    standby = Manager(NODE8, 1, 0, "STANDBY")
+    subnet = dataclasses.replace(survey.subnets[0], managers=(standby,))
+    (one,) = pod.of(CHECK, dataclasses.replace(survey, subnets=(subnet,))).values()
+    assert one.outcome is Outcome.UNKNOWN
