@@ -30,15 +30,18 @@ systemctl alone has taken more than ten on a node that was busy starting."""
 _THREADS = 64
 
 # Everything a query prints goes to our standard output between two lines that start with the mark, so that
-# missing newlines, binary output and words that look like ours do no harm. A query cannot read our input.
+# missing newlines, binary output and words that look like ours do no harm. A query cannot read our input. It
+# may leave something for later ones in FABRICCTL_TMP.
 _FRAME = """\
 LC_ALL=C
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 export LC_ALL PATH
 umask 077
 command -v timeout >/dev/null || timeout() {{ shift 3; "$@"; }}
-err=$(mktemp) || exit 1
-trap 'rm -f "$err"' EXIT
+FABRICCTL_TMP=$(mktemp -d) || exit 1
+export FABRICCTL_TMP
+trap 'rm -rf "$FABRICCTL_TMP"' EXIT
+err=$FABRICCTL_TMP/stderr
 q() {{
     n=$1
     shift

@@ -46,6 +46,7 @@ part() {
 _LOOK = f"""{_BEGIN}
 part topology ibnetdiscover --cache "$dir/cache"
 [ -s "$dir/cache" ] || exit 0
+again="$FABRICCTL_TMP/looked from $hca $port"
 stale=
 cached() {{
     [ -n "$stale" ] || set -- "$@" --load-cache "$dir/cache"
@@ -58,6 +59,7 @@ if grep -q 'loading cached fabric failed' "$dir/said"; then
     cached errors $errors
 fi
 grep -q '^## Summary' "$dir/out" || cached errors $errors --skip-sl
+[ -z "$FABRICCTL_TMP" ] || [ -e "$again" ] || {{ : >"$again"; exit 0; }}
 cached links iblinkinfo --line
 part master sminfo
 part offers saquery -s
@@ -104,7 +106,7 @@ def routes_key(hca: Hca) -> str:
 def queries(hca: Hca) -> tuple[Query, ...]:
     """Return what to ask of a host of the subnet that a port of its HCA is plugged into.
 
-    Links are looked at again with the counters, since both need the discovery that takes most of the time.
+    The first look is at counters alone; links and managers come with the second: they are as they were last.
     """
     where = ("sh", hca.name, str(hca.port))
     return (

@@ -22,7 +22,7 @@ from fabricctl.plugin.answers import Unread
 from fabricctl.plugin.hosts import each, listed
 from fabricctl.plugin.pci import ACS, Function, Tree
 from fabricctl.plugin.protocols import Query
-from fabricctl.plugin.surveying import Observation, Survey
+from fabricctl.plugin.surveying import Need, Observation, Survey
 
 _NAME = "access_control"
 _CONTROL = 6
@@ -32,6 +32,7 @@ _REDIRECT = 1 << 2 | 1 << 3
 
 class _AccessControl:
     name = _NAME
+    needs = Need.ANSWERS
 
     def queries(self, device: Device) -> tuple[Query, ...]:
         """Ask for the bridges above the node's NICs and GPUs."""

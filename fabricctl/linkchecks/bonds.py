@@ -20,7 +20,7 @@ from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.plugin.answers import Unread, partial
 from fabricctl.plugin.ends import End, all_cables
 from fabricctl.plugin.protocols import Answers, Query
-from fabricctl.plugin.surveying import Survey
+from fabricctl.plugin.surveying import Need, Survey
 
 _KEY = "bond members"
 _ASK = """\
@@ -45,6 +45,7 @@ class _Member:
 @dataclass(frozen=True)
 class _Bonds:
     name: str = "bonds"
+    needs: Need = Need.READINGS
 
     def queries(self, device: Device) -> tuple[Query, ...]:
         """Ask for the members of those ports that are bonds."""

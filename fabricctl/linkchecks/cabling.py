@@ -20,7 +20,7 @@ from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.plugin.ends import Cable, End, cables, unseen
 from fabricctl.plugin.neighbouring import Heard, Names
 from fabricctl.plugin.protocols import Query
-from fabricctl.plugin.surveying import Survey
+from fabricctl.plugin.surveying import Need, Survey
 
 _LISTEN = "run lldpd on nodes and LLDP on switches at both ends, wait half a minute, and look again"
 
@@ -28,6 +28,7 @@ _LISTEN = "run lldpd on nodes and LLDP on switches at both ends, wait half a min
 @dataclass(frozen=True)
 class _Cabling:
     name: str = "cabling"
+    needs: Need = Need.READINGS
 
     def queries(self, device: Device) -> tuple[Query, ...]:
         """Ask nothing: the drivers read what LLDP hears."""

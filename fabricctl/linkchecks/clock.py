@@ -16,7 +16,7 @@ from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.plugin.answers import Unread
 from fabricctl.plugin.hosts import each, whole
 from fabricctl.plugin.protocols import Answers, Query
-from fabricctl.plugin.surveying import Clock, Observation, Survey
+from fabricctl.plugin.surveying import Clock, Need, Observation, Survey
 
 _NAME = "clock"
 _KEEPERS = ("chronyd", "ntpd", "ptp4l", "phc2sys", "systemd-timesyn", "openntpd")
@@ -33,6 +33,7 @@ echo done
 
 class _ClockCheck:
     name = _NAME
+    needs = Need.ANSWERS
 
     def queries(self, device: Device) -> tuple[Query, ...]:
         """Ask what keeps the clock in step; the time itself is asked of every device."""

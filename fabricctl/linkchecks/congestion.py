@@ -23,7 +23,7 @@ from fabricctl.plugin.counters import Kind
 from fabricctl.plugin.ends import Cable, End, cables, unseen
 from fabricctl.plugin.protocols import Query
 from fabricctl.plugin.rising import Rise, rises
-from fabricctl.plugin.surveying import Survey
+from fabricctl.plugin.surveying import Need, Survey
 
 _MICROSECONDS = 1e6
 _PERCENT = 100.0
@@ -42,6 +42,7 @@ class _Note:
 @dataclass(frozen=True)
 class _Congestion:
     name: str = "congestion"
+    needs: Need = Need.READINGS
 
     def queries(self, device: Device) -> tuple[Query, ...]:
         """Ask nothing: the drivers read counters twice."""

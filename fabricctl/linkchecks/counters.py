@@ -24,7 +24,7 @@ from fabricctl.plugin.counters import Kind
 from fabricctl.plugin.ends import Cable, End, cables, unseen
 from fabricctl.plugin.protocols import Query
 from fabricctl.plugin.rising import Rise, rises
-from fabricctl.plugin.surveying import Survey
+from fabricctl.plugin.surveying import Need, Survey
 
 _NAMED = 4
 """So many rising counters of a link are named; the rest are counted."""
@@ -48,6 +48,7 @@ class _Excess:
 @dataclass(frozen=True)
 class _Counters:
     name: str = "counters"
+    needs: Need = Need.READINGS
 
     def queries(self, device: Device) -> tuple[Query, ...]:
         """Ask nothing: the drivers read counters twice."""

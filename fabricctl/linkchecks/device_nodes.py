@@ -20,7 +20,7 @@ from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.plugin.answers import Unread, text
 from fabricctl.plugin.hosts import each, whole
 from fabricctl.plugin.protocols import Answers, Query
-from fabricctl.plugin.surveying import Observation, Survey, cable
+from fabricctl.plugin.surveying import Need, Observation, Survey, cable
 
 _NAME = "device_nodes"
 _CM = "/dev/infiniband/rdma_cm"
@@ -72,6 +72,7 @@ class _Wrong(Exception):  # noqa: N818  no error of the program
 
 class _DeviceNodes:
     name = _NAME
+    needs = Need.ANSWERS
 
     def queries(self, device: Device) -> tuple[Query, ...]:
         """Ask for the nodes, and the library for its devices."""

@@ -27,7 +27,7 @@ from fabricctl.plugin import counters
 from fabricctl.plugin.answers import Unread, partial
 from fabricctl.plugin.ends import Cable, End, cables, unseen
 from fabricctl.plugin.protocols import Query
-from fabricctl.plugin.surveying import Observation, PortPast, Survey
+from fabricctl.plugin.surveying import Need, Observation, PortPast, Survey
 
 _KEY = "kernel log of links"
 _UP_FOR = "uptime="
@@ -56,6 +56,7 @@ class _Fall:
 @dataclass(frozen=True)
 class _Flaps:
     name: str = "flaps"
+    needs: Need = Need.READINGS
 
     def queries(self, device: Device) -> tuple[Query, ...]:
         """Ask the kernel's log when links went down: the count does not say."""

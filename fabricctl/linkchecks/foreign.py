@@ -18,7 +18,7 @@ from fabricctl.model.fabric import Device, Role
 from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.plugin.answers import Unread, text
 from fabricctl.plugin.protocols import Query
-from fabricctl.plugin.surveying import Observation, Survey
+from fabricctl.plugin.surveying import Need, Observation, Survey
 
 _KEY = "verbs devices"
 _ASK = """\
@@ -38,6 +38,7 @@ _ACTIVE = "ACTIVE"
 @dataclass(frozen=True)
 class _Foreign:
     name: str = "foreign"
+    needs: Need = Need.READINGS
 
     def queries(self, device: Device) -> tuple[Query, ...]:
         """Ask a node for the names and states of all its verbs devices."""

@@ -24,7 +24,7 @@ from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.plugin.answers import Unread, partial
 from fabricctl.plugin.ends import End, cables, unseen
 from fabricctl.plugin.protocols import Query
-from fabricctl.plugin.surveying import Survey
+from fabricctl.plugin.surveying import Need, Survey
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -45,6 +45,7 @@ _VLAN = re.compile(r".+\.(\d{1,4})")
 @dataclass(frozen=True)
 class _Gids:
     name: str = "gids"
+    needs: Need = Need.READINGS
 
     def queries(self, device: Device) -> tuple[Query, ...]:
         """Ask which interface each GID belongs to, only for ports on a VLAN: the table is long."""

@@ -28,7 +28,7 @@ from fabricctl.plugin import pci
 from fabricctl.plugin.answers import Unread
 from fabricctl.plugin.hosts import each, whole
 from fabricctl.plugin.protocols import Answers, Query
-from fabricctl.plugin.surveying import Observation, Survey
+from fabricctl.plugin.surveying import Need, Observation, Survey
 
 _NAME = "gpu_direct"
 _PEERS = "/sys/kernel/mm/memory_peers"
@@ -71,6 +71,7 @@ class _Found:
 
 class _GpuDirect:
     name = _NAME
+    needs = Need.ANSWERS
 
     def queries(self, device: Device) -> tuple[Query, ...]:
         """Ask for GPUs and for what lets NICs reach their memory."""

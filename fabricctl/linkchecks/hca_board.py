@@ -19,13 +19,14 @@ from fabricctl.plugin import pci
 from fabricctl.plugin.answers import Unread
 from fabricctl.plugin.hosts import listed, nodes, unanswered
 from fabricctl.plugin.protocols import Query
-from fabricctl.plugin.surveying import Observation, Survey, cable
+from fabricctl.plugin.surveying import Need, Observation, Survey, cable
 
 _NAME = "hca_board"
 
 
 class _Board:
     name = _NAME
+    needs = Need.ANSWERS
 
     def queries(self, device: Device) -> tuple[Query, ...]:
         """Ask a node with InfiniBand for its NICs."""

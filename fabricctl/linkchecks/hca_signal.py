@@ -21,7 +21,7 @@ from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.plugin.answers import Unread, parsed
 from fabricctl.plugin.hosts import nodes, unanswered
 from fabricctl.plugin.protocols import Query
-from fabricctl.plugin.surveying import Observation, Survey, cable
+from fabricctl.plugin.surveying import Need, Observation, Survey, cable
 
 _NAME = "hca_signal"
 _ASK = """\
@@ -36,6 +36,7 @@ _SYMBOL, _EFFECTIVE = "Symbol BER", "Effective Physical BER"
 
 class _Signal:
     name = _NAME
+    needs = Need.ANSWERS
 
     def queries(self, device: Device) -> tuple[Query, ...]:
         """Ask for every port of which the inventory names the verbs device."""

@@ -23,7 +23,7 @@ from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.model.words import count
 from fabricctl.plugin.protocols import Query
 from fabricctl.plugin.subnets import concerns, each, links
-from fabricctl.plugin.surveying import Survey
+from fabricctl.plugin.surveying import Need, Survey
 
 _NAME = "ib_cabling"
 _LOOK = "look at the label at both ends of the cable"
@@ -35,6 +35,7 @@ _NAME_IT = (
 
 class _Cabling:
     name = _NAME
+    needs = Need.SUBNETS
 
     def queries(self, device: Device) -> tuple[Query, ...]:
         """Nothing: the subnet is looked at from one host."""
@@ -91,12 +92,13 @@ def _judge(survey: Survey, subnet: Subnet) -> Iterator[Finding]:
 
 
 def _meant(survey: Survey, subnet: Subnet) -> tuple[tuple[str, str], ...]:
-    """Return the cables that are meant; a node's end comes first where the inventory says them."""
+    """Return the cables that are meant; a node's end comes first."""
     if survey.wiring is None:
         return tuple((str(one), str(other)) for one, other in links(survey, subnet))
     members = {str(port) for port in subnet.members} | {port.label for port in subnet.ports.values()}
+    switches = {device.name for device in survey.fabric.switches()}
     return tuple(
-        cable
+        cable[::-1] if _device(cable[0]) in switches and _device(cable[1]) not in switches else cable
         for cable in survey.wiring.cables
         if not members.isdisjoint(cable) and concerns(survey, (_device(end) for end in cable))
     )

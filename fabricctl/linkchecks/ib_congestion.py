@@ -18,7 +18,7 @@ from fabricctl.model.subnet import Subnet
 from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.plugin.protocols import Query
 from fabricctl.plugin.subnets import Cable, End, cables, each, full, risen
-from fabricctl.plugin.surveying import Survey
+from fabricctl.plugin.surveying import Need, Survey
 
 _NAME = "ib_congestion"
 _WAIT, _DISCARDS = "PortXmitWait", "PortXmitDiscards"
@@ -33,6 +33,7 @@ _REASONS = {
 
 class _Congestion:
     name = _NAME
+    needs = Need.SUBNETS
 
     def queries(self, device: Device) -> tuple[Query, ...]:
         """Nothing: the subnet is looked at from one host."""

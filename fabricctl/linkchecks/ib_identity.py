@@ -20,7 +20,7 @@ from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.model.words import count
 from fabricctl.plugin.protocols import Query
 from fabricctl.plugin.subnets import concerns, each
-from fabricctl.plugin.surveying import Survey
+from fabricctl.plugin.surveying import Need, Survey
 
 _NAME = "ib_identity"
 _GUID = re.compile(r"0x[0-9a-f]{16}")
@@ -29,6 +29,7 @@ _SHOWN = 3
 
 class _Identity:
     name = _NAME
+    needs = Need.SUBNETS
 
     def queries(self, device: Device) -> tuple[Query, ...]:
         """Nothing: the subnet is looked at from one host."""

@@ -19,7 +19,7 @@ from fabricctl.model.subnet import Subnet, SubnetPort
 from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.plugin.protocols import Query
 from fabricctl.plugin.subnets import Cable, End, cables, each
-from fabricctl.plugin.surveying import Survey
+from fabricctl.plugin.surveying import Need, Survey
 
 _NAME = "ib_links"
 _DOWN = {
@@ -38,6 +38,7 @@ _SPLIT = 2
 
 class _Links:
     name = _NAME
+    needs = Need.SUBNETS
 
     def queries(self, device: Device) -> tuple[Query, ...]:
         """Nothing: the subnet is looked at from one host."""

@@ -19,7 +19,7 @@ from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.model.words import count
 from fabricctl.plugin.protocols import Query
 from fabricctl.plugin.subnets import each
-from fabricctl.plugin.surveying import Survey
+from fabricctl.plugin.surveying import Need, Survey
 
 _NAME = "ib_managers"
 _MASTER, _STANDBY = "MASTER", "STANDBY"
@@ -27,6 +27,7 @@ _MASTER, _STANDBY = "MASTER", "STANDBY"
 
 class _Managers:
     name = _NAME
+    needs = Need.SUBNETS
 
     def queries(self, device: Device) -> tuple[Query, ...]:
         """Nothing: the subnet is looked at from one host."""

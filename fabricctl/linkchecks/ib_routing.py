@@ -24,7 +24,7 @@ from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.model.words import count
 from fabricctl.plugin.protocols import Query
 from fabricctl.plugin.subnets import Key, concerns, each
-from fabricctl.plugin.surveying import Survey
+from fabricctl.plugin.surveying import Need, Survey
 
 _NAME = "ib_routing"
 _SHOWN = 3
@@ -32,6 +32,7 @@ _SHOWN = 3
 
 class _Routing:
     name = _NAME
+    needs = Need.SUBNETS
 
     def queries(self, device: Device) -> tuple[Query, ...]:
         """Nothing: the subnet is looked at from one host."""

@@ -19,7 +19,7 @@ from fabricctl.model.fabric import Device, Role
 from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.plugin.ends import Cable, End, cables, unseen
 from fabricctl.plugin.protocols import Query
-from fabricctl.plugin.surveying import Survey
+from fabricctl.plugin.surveying import Need, Survey
 
 _MEGABITS = 1000
 _ACTIVE = "ACTIVE"
@@ -31,6 +31,7 @@ _REED_SOLOMON = frozenset({"rs", "rs-fec", "reed-solomon", "rs528", "rs544"})
 @dataclass(frozen=True)
 class _LinkState:
     name: str = "link_state"
+    needs: Need = Need.READINGS
 
     def queries(self, device: Device) -> tuple[Query, ...]:
         """Ask nothing: the drivers read it."""

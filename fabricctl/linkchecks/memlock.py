@@ -20,7 +20,7 @@ from fabricctl.plugin.answers import Unread
 from fabricctl.plugin.hosts import bytes_said, each, listed
 from fabricctl.plugin.launchers import LOCKED, Found, Launcher
 from fabricctl.plugin.protocols import Query
-from fabricctl.plugin.surveying import Observation, Survey
+from fabricctl.plugin.surveying import Need, Observation, Survey
 
 _STEPS = {
     "slurmd": "LimitMEMLOCK=infinity in slurmd.service (systemctl edit slurmd), "
@@ -33,6 +33,7 @@ _NAME = "memlock"
 
 class _Memlock:
     name = _NAME
+    needs = Need.ANSWERS
 
     def queries(self, device: Device) -> tuple[Query, ...]:
         """Ask for the limits of what starts jobs."""

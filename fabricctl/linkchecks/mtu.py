@@ -21,12 +21,13 @@ from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.plugin.ends import Cable, End, cables, unseen
 from fabricctl.plugin.holding import Held, look
 from fabricctl.plugin.protocols import Query
-from fabricctl.plugin.surveying import Survey
+from fabricctl.plugin.surveying import Need, Survey
 
 
 @dataclass(frozen=True)
 class _Mtu:
     name: str = "mtu"
+    needs: Need = Need.READINGS
 
     def queries(self, device: Device) -> tuple[Query, ...]:
         """Ask nothing: the drivers read it."""

@@ -31,7 +31,7 @@ from fabricctl.model.reading import Known
 from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.plugin.answers import Unread, text
 from fabricctl.plugin.protocols import Query
-from fabricctl.plugin.surveying import Observation, Survey
+from fabricctl.plugin.surveying import Need, Observation, Survey
 
 _KEY = "ip neighbours"
 _ASK = """\
@@ -102,6 +102,7 @@ class _Fabric:
 @dataclass(frozen=True)
 class _Neighbours:
     name: str = "neighbours"
+    needs: Need = Need.READINGS
 
     def queries(self, device: Device) -> tuple[Query, ...]:
         """Ask a node for its addresses, resolved neighbours, source rules and ARP settings."""

@@ -21,7 +21,7 @@ from fabricctl.plugin.answers import Unread
 from fabricctl.plugin.hosts import each, whole
 from fabricctl.plugin.pci import Function
 from fabricctl.plugin.protocols import Answers, Query
-from fabricctl.plugin.surveying import Observation, Survey, cable
+from fabricctl.plugin.surveying import Need, Observation, Survey, cable
 
 _NAME = "numa"
 _CPU = re.compile(r"[0-9]{1,5}")
@@ -74,6 +74,7 @@ class _Home:
 
 class _Numa:
     name = _NAME
+    needs = Need.ANSWERS
 
     def queries(self, device: Device) -> tuple[Query, ...]:
         """Ask for the NICs and which CPUs serve their interrupts."""

@@ -20,13 +20,14 @@ from fabricctl.plugin.answers import Unread
 from fabricctl.plugin.hosts import each, listed
 from fabricctl.plugin.launchers import OPEN, Found, Launcher
 from fabricctl.plugin.protocols import Query
-from fabricctl.plugin.surveying import Observation, Survey
+from fabricctl.plugin.surveying import Need, Observation, Survey
 
 _NAME = "open_files"
 
 
 class _OpenFiles:
     name = _NAME
+    needs = Need.ANSWERS
 
     def queries(self, device: Device) -> tuple[Query, ...]:
         """Ask for the limits of what starts jobs."""

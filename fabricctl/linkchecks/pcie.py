@@ -28,7 +28,7 @@ from fabricctl.plugin.answers import Unread
 from fabricctl.plugin.hosts import each
 from fabricctl.plugin.pci import EXPRESS, Function, Tree
 from fabricctl.plugin.protocols import Query
-from fabricctl.plugin.surveying import Observation, Survey, cable
+from fabricctl.plugin.surveying import Need, Observation, Survey, cable
 
 _NAME = "pcie"
 _SPEED = re.compile(r"(\d+(?:\.\d+)?) GT/s")
@@ -78,6 +78,7 @@ class _Fault:
 
 class _Pcie:
     name = _NAME
+    needs = Need.ANSWERS
 
     def queries(self, device: Device) -> tuple[Query, ...]:
         """Ask for the PCI functions of the node's ports."""

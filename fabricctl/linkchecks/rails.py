@@ -25,7 +25,7 @@ from fabricctl.plugin.answers import Unread
 from fabricctl.plugin.hosts import nodes, unanswered
 from fabricctl.plugin.pci import Tree
 from fabricctl.plugin.protocols import Query
-from fabricctl.plugin.surveying import Survey, cable
+from fabricctl.plugin.surveying import Need, Survey, cable
 
 _NAME = "rails"
 _PRODUCT = "/sys/class/dmi/id/product_name"
@@ -47,6 +47,7 @@ class _Node:
 
 class _Rails:
     name = _NAME
+    needs = Need.ANSWERS
 
     def queries(self, device: Device) -> tuple[Query, ...]:
         """Ask for the PCI functions of ports."""

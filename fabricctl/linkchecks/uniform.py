@@ -26,7 +26,7 @@ from fabricctl.plugin.answers import Unread
 from fabricctl.plugin.hosts import listed, nodes, unanswered
 from fabricctl.plugin.pci import Function, Tree
 from fabricctl.plugin.protocols import Query
-from fabricctl.plugin.surveying import Observation, Survey, cable
+from fabricctl.plugin.surveying import Need, Observation, Survey, cable
 
 _NAME = "uniform"
 _KERNEL = "/proc/sys/kernel/osrelease"
@@ -50,6 +50,7 @@ class _Nothing(Exception):  # noqa: N818  no error
 
 class _Uniform:
     name = _NAME
+    needs = Need.ANSWERS
 
     def queries(self, device: Device) -> tuple[Query, ...]:
         """Ask for the NICs, their firmware and drivers, and the kernel."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fabricctl.errors import UsageError
 from fabricctl.links import planes
 from fabricctl.links.history import History
-from fabricctl.links.watching import observe
+from fabricctl.links.watching import Questions, observe
 from fabricctl.model.fabric import Device, Fabric, Role
 from fabricctl.model.intent import PortIntent
 from fabricctl.model.names import PortId
@@ -18,7 +18,7 @@ from fabricctl.model.subnet import Wiring
 from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.plugin import finder
 from fabricctl.plugin.protocols import Query
-from fabricctl.plugin.surveying import LinkCheck, PortPast, Survey
+from fabricctl.plugin.surveying import LinkCheck, Need, PortPast, Survey
 from fabricctl.transport.base import Transport
 
 
@@ -105,19 +105,21 @@ def survey(
 ) -> Survey:
     """Look at the fabric: every device in one round trip, each plane of InfiniBand from one of its hosts."""
     checks = checks_of(request.checks)
-    views = planes.views(meant.fabric, request.devices, request.vantage)
+    needs = {check.needs for check in checks}
+    views = planes.views(meant.fabric, request.devices, request.vantage) if Need.SUBNETS in needs else ()
 
     def asks(device: Device) -> tuple[Query, ...]:
         found = [query for check in checks for query in check.queries(device)]
         return (*found, *planes.queries(views, device))
 
-    seen = observe(request.devices, transport, asks, request.interval_s)
+    questions = Questions(asks, Need.READINGS in needs)
+    seen = observe(request.devices, transport, questions, request.interval_s)
     for _ in range(planes.OTHERS):
         views, again = planes.second_choices(views, seen)
         if not again:
             break
         more = [device for device in request.devices if device.name in again]
-        seen = {**seen, **observe(more, transport, asks, request.interval_s)}
+        seen = {**seen, **observe(more, transport, questions, request.interval_s)}
     return Survey(
         meant.fabric,
         meant.policy,

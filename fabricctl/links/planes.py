@@ -192,7 +192,7 @@ def _next(view: View, seen: Mapping[str, Observation]) -> View:
     """Return the plane seen from the next host that can be asked; as it is if there is none."""
     for place, other in enumerate(view.others):
         observed = seen.get(other.device)
-        if observed is not None and not observed.error:
+        if observed is None or not observed.error:
             return dataclasses.replace(view, vantage=other, others=view.others[place + 1 :])
     return view
 

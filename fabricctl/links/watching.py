@@ -37,7 +37,35 @@ left=$((begun + %d - ${up%%.*}${up#*.}))
 
 _LINES = frozenset({NETWORK_CLI, REST})
 
-Asks = Callable[[Device], tuple[Query, ...]]
+
+@dataclass(frozen=True)
+class Questions:
+    """What devices are asked.
+
+    Parameters
+    ----------
+    beyond
+        What to ask a device beyond what its driver asks; only a device with a shell can answer.
+    readings
+        Whether drivers read their devices at all.
+    """
+
+    beyond: Callable[[Device], tuple[Query, ...]]
+    readings: bool = True
+
+    def of(self, device: Device) -> tuple[tuple[Query, ...], tuple[Query, ...]]:
+        """Return what the device's driver asks, and the rest.
+
+        Raises
+        ------
+        UsageError
+            It has neither a driver nor a shell.
+        """
+        shell = device.endpoint.connection not in _LINES
+        if not shell and not device.driver:
+            raise UsageError("it has neither a driver nor a shell: nothing can be asked", where=device.name)
+        own = readback.driver_of(device).queries(device.ports) if self.readings and device.driver else ()
+        return own, self.beyond(device) if shell else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,52 +83,38 @@ class _Seen:
 def observe(
     devices: Sequence[Device],
     transport: Transport,
-    asks: Asks,
+    questions: Questions,
     interval_s: float,
 ) -> dict[str, Observation]:
     """Look at `devices` twice.
 
     Parameters
     ----------
-    asks
-        What to ask a device beyond what its driver asks.
     interval_s
         Seconds between the two looks at what counts; 0 is one look.
 
     Returns
     -------
     dict
-        By device name, in the order of `devices`; one that does not answer has its ``error``.
+        By device name, in the order of `devices`; one that does not answer has its ``error``, one of which
+        there is nothing to ask is left out.
     """
     with readback.workers(len(devices)) as pool:
-        seen = pool.map(lambda device: _observe(device, transport, asks, interval_s), devices)
-        return {one.device: one for one in seen}
+        seen = pool.map(lambda device: _observe(device, transport, questions, interval_s), devices)
+        return {one.device: one for one in seen if one is not None}
 
 
-def _own(device: Device) -> tuple[Query, ...]:
-    """Return what its driver asks.
-
-    Raises
-    ------
-    UsageError
-        It has neither a driver nor a shell.
-    """
-    if device.driver:
-        return readback.driver_of(device).queries(device.ports)
-    if device.endpoint.connection in _LINES:
-        raise UsageError("it has neither a driver nor a shell: nothing can be asked", where=device.name)
-    return ()
-
-
-def _observe(device: Device, transport: Transport, asks: Asks, interval_s: float) -> Observation:
+def _observe(
+    device: Device, transport: Transport, questions: Questions, interval_s: float
+) -> Observation | None:
     try:
-        own = _own(device)
-        lines = device.endpoint.connection in _LINES
-        more = () if lines else asks(device)
-        look = _by_lines if lines else _by_script
+        own, more = questions.of(device)
+        if not own and not more:
+            return None
+        look = _by_lines if device.endpoint.connection in _LINES else _by_script
         seen = look(device, (*own, *more), transport, interval_s)
-        first = _reading(device, seen, {})
-        last = _reading(device, seen, seen.later) if seen.later else first
+        first = _reading(device, seen, {}, driven=bool(own))
+        last = _reading(device, seen, seen.later, driven=bool(own)) if seen.later else first
     except Exception as exc:  # noqa: BLE001  the boundary of one device, as in readback
         unread = readback.unread(device, exc)
         return Observation(device.name, unread, unread)
@@ -116,8 +130,8 @@ def _observe(device: Device, transport: Transport, asks: Asks, interval_s: float
     )
 
 
-def _reading(device: Device, seen: _Seen, later: Answers) -> DeviceReading:
-    if not device.driver:
+def _reading(device: Device, seen: _Seen, later: Answers, *, driven: bool) -> DeviceReading:
+    if not driven:
         return DeviceReading(device.name, seen.done_at, {}, evidence=seen.evidence)
     ports, facts = readback.driver_of(device).parse(device.ports, {**seen.answers, **later})
     return DeviceReading(device.name, seen.done_at, ports, facts, evidence=seen.evidence)

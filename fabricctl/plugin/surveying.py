@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Protocol
 
 from fabricctl.model.fabric import Device, Fabric
@@ -18,6 +19,17 @@ from fabricctl.model.reading import DeviceReading, Known, PortReading
 from fabricctl.model.subnet import Subnet, Wiring
 from fabricctl.model.verdict import Finding
 from fabricctl.plugin.protocols import Answers, Query
+
+
+class Need(Enum):
+    """What a link check judges."""
+
+    ANSWERS = "answers"
+    """The answers to its own queries, and whether and when devices answered."""
+    READINGS = "readings"
+    """What drivers read of their devices, too."""
+    SUBNETS = "subnets"
+    """What was seen of InfiniBand's subnets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +105,8 @@ class Survey:
     Parameters
     ----------
     devices
-        By name: those that were asked, an unreachable one with its error.
+        By name: those that were asked, an unreachable one with its error. A device of which the chosen checks
+        want to know nothing is not asked.
     subnets
         One for each plane of InfiniBand that the inventory has; one that could not be seen says why.
     history
@@ -151,6 +164,11 @@ class LinkCheck(Protocol):
     @property
     def name(self) -> str:
         """Name in findings and in ``--only``."""
+        ...
+
+    @property
+    def needs(self) -> Need:
+        """What it judges; what no chosen check needs is not asked."""
         ...
 
     def queries(self, device: Device) -> tuple[Query, ...]:

@@ -321,7 +321,7 @@ def test_s33_arp_flux_of_two_rails_in_one_subnet_is_found(two_rails: _TwoRails, 
         lab.ssh(f"node{number}", move)
     lab.ssh("node1", "ping -c 1 10.10.0.2; ping -c 1 10.10.0.12; true")
     report = links("neighbours", "node*")
-    assert report.code == 1
+    assert report.code == 1, report.alarms()
     # Whose answer came last is a matter of luck, so there may be neighbours at the wrong port as well.
     found = {one["subject"]: one for one in report.of("neighbours", "fail") if "arp_ignore is" in one["what"]}
     assert sorted(found) == ["node1", "node2"], report.alarms()

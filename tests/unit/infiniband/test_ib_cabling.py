@@ -113,7 +113,7 @@ def test_a_saved_topology_stands_for_the_inventory(pod: Any) -> None:
     assert len(saved.cables) == 12
     assert pod.odd(pod.judge(CHECK, "good", wiring=saved)) == {}
     found = pod.odd(pod.judge(CHECK, "swapped", wiring=saved))
-    assert found == {"leaf1/3 - node3/ib0": FAIL, "leaf1/4 - node4/ib0": FAIL}
+    assert found == {"node3/ib0 - leaf1/3": FAIL, "node4/ib0 - leaf1/4": FAIL}
 
 
 def test_a_saved_topology_with_the_stranger_expects_it(pod: Any) -> None:

@@ -160,6 +160,9 @@ def test_a_host_whose_own_cable_is_out_is_no_vantage(pod: Any) -> None:
     assert again == ("node2",)
     assert found[0].vantage == PortId("node2", "ib0")
     found, again = planes.second_choices(views, {"node1": alone})
+    assert (found[0].vantage, again) == (PortId("node2", "ib0"), ("node2",)), "it may not have been asked yet"
+    dead = {name: unanswered(name) for name in ("node2", "node3")}
+    found, again = planes.second_choices(views, {"node1": alone, **dead})
     assert (found, again) == (views, ())
 
 

@@ -16,7 +16,7 @@ from fabricctl.model.fabric import Device
 from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.plugin import finder
 from fabricctl.plugin.protocols import Query
-from fabricctl.plugin.surveying import LinkCheck, Survey
+from fabricctl.plugin.surveying import LinkCheck, Need, Survey
 
 INVENTORY = """\
 all:
@@ -41,6 +41,7 @@ class Counting:
     """A check whose outcome of node1 the test sets, round by round."""
 
     name = "counting"
+    needs = Need.ANSWERS
 
     def __init__(self) -> None:
         self.rounds: Iterator[Outcome | None] = iter(())

@@ -5,12 +5,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fabricctl.errors import UnreachableError
-from fabricctl.links.watching import observe
+from fabricctl.links.watching import Questions, observe
 from fabricctl.model.fabric import NETWORK_CLI, Device, Endpoint, Port, Role
 from fabricctl.model.names import PortId
 from fabricctl.plugin.protocols import Query
 from fabricctl.transport.base import Reply
 from fabricctl.transport.local import LocalTransport
+
+ID = Query("id", ("id",))
 
 
 def _local(name: str = "here") -> Device:
@@ -44,7 +46,7 @@ def test_what_counts_is_asked_twice_in_one_round_trip(tmp_path: Path) -> None:
         Query("bump", ("sh", "-c", 'echo 7 >"$1"', "sh", str(counter))),
         Query("count", ("cat", str(counter)), counts=True),
     )
-    seen = observe([_local()], way, lambda _: asks, 0.3)["here"]
+    seen = observe([_local()], way, Questions(lambda _: asks), 0.3)["here"]
     assert seen.error == ""
     assert seen.answers["count"].stdout == "5\n"
     assert seen.later["count"].stdout == "7\n"
@@ -56,12 +58,14 @@ def test_what_counts_is_asked_twice_in_one_round_trip(tmp_path: Path) -> None:
 
 def test_time_that_questions_take_counts_towards_the_interval() -> None:
     asks = (Query("slow", ("sleep", "0.6")), Query("count", ("echo", "1"), counts=True))
-    seen = observe([_local()], _Fake(), lambda _: asks, 0.7)["here"]
+    seen = observe([_local()], _Fake(), Questions(lambda _: asks), 0.7)["here"]
     assert 0.68 <= seen.interval_s < 1.2
 
 
 def test_without_an_interval_it_is_one_look() -> None:
-    seen = observe([_local()], _Fake(), lambda _: (Query("count", ("echo", "1"), counts=True),), 0)["here"]
+    seen = observe(
+        [_local()], _Fake(), Questions(lambda _: (Query("count", ("echo", "1"), counts=True),)), 0
+    )["here"]
     assert seen.interval_s == 0
     assert not seen.later
     assert seen.answers["count"].stdout == "1\n"
@@ -69,19 +73,23 @@ def test_without_an_interval_it_is_one_look() -> None:
 
 def test_a_query_that_two_checks_share_is_asked_once() -> None:
     way = _Fake()
-    observe([_local()], way, lambda _: (Query("who", ("echo", "me")), Query("who", ("echo", "me"))), 0)
+    observe(
+        [_local()], way, Questions(lambda _: (Query("who", ("echo", "me")), Query("who", ("echo", "me")))), 0
+    )
     assert way.scripts[0].count("echo me") == 1
 
 
 def test_the_clock_of_this_machine_is_not_ahead_of_itself() -> None:
-    clock = observe([_local()], _Fake(), lambda _: (), 0.2)["here"].clock
+    clock = observe([_local()], _Fake(), Questions(lambda _: (ID,)), 0.2)["here"].clock
     assert clock is not None
     assert clock.low_s <= 0 <= clock.high_s
     assert clock.high_s - clock.low_s < 1
 
 
 def test_one_device_that_does_not_answer_hides_none() -> None:
-    seen = observe([_local("gone"), _local()], _Fake(), lambda _: (Query("q", ("echo", "x")),), 0.1)
+    seen = observe(
+        [_local("gone"), _local()], _Fake(), Questions(lambda _: (Query("q", ("echo", "x")),)), 0.1
+    )
     assert list(seen) == ["gone", "here"]
     assert seen["gone"].error == "gone: no route to host"
     assert seen["gone"].answers == {}
@@ -92,13 +100,13 @@ def test_a_bug_in_a_check_costs_one_device_only() -> None:
     def asks(device: Device) -> tuple[Query, ...]:
         return ((), (1 // 0,))[device.name == "gone"]  # type: ignore[return-value]
 
-    seen = observe([_local("gone"), _local()], _Fake(), asks, 0)
+    seen = observe([_local("gone"), _local()], _Fake(), Questions(asks), 0)
     assert "ZeroDivisionError" in seen["here"].error or "ZeroDivisionError" in seen["gone"].error
 
 
 def test_all_devices_are_watched_at_the_same_time() -> None:
     begun = time.monotonic()
-    observe([_local(f"n{i}") for i in range(8)], _Fake(), lambda _: (), 0.5)
+    observe([_local(f"n{i}") for i in range(8)], _Fake(), Questions(lambda _: (ID,)), 0.5)
     assert time.monotonic() - begun < 3
 
 
@@ -106,7 +114,7 @@ def test_a_device_without_a_shell_is_asked_again_for_what_counts() -> None:
     way = _Fake()
     port = Port(PortId("leaf1", "Ethernet1"))
     leaf = Device("leaf1", Role.SWITCH, "eos", Endpoint("leaf1", connection=NETWORK_CLI), (port,))
-    seen = observe([leaf], way, lambda _: (Query("never", ("id",)),), 0.2)["leaf1"]
+    seen = observe([leaf], way, Questions(lambda _: (Query("never", ("id",)),)), 0.2)["leaf1"]
     assert seen.error == ""
     first, again = way.lines
     assert set(again) < set(first)
@@ -118,7 +126,16 @@ def test_a_device_without_a_shell_is_asked_again_for_what_counts() -> None:
     assert seen.clock is None
 
 
+def test_a_device_of_which_nobody_wants_to_know_is_not_asked() -> None:
+    way = _Fake()
+    port = Port(PortId("leaf1", "Ethernet1"))
+    leaf = Device("leaf1", Role.SWITCH, "eos", Endpoint("leaf1", connection=NETWORK_CLI), (port,))
+    questions = Questions(lambda device: (ID,) if device.name == "n1" else (), readings=False)
+    assert list(observe([_local("n1"), _local("n2"), leaf], way, questions, 0)) == ["n1"]
+    assert (len(way.scripts), way.lines) == (1, [])
+
+
 def test_a_device_with_neither_driver_nor_shell_is_told() -> None:
     leaf = Device("leaf1", Role.SWITCH, "", Endpoint("leaf1", connection=NETWORK_CLI), ())
-    seen = observe([leaf], _Fake(), lambda _: (), 0)["leaf1"]
+    seen = observe([leaf], _Fake(), Questions(lambda _: ()), 0)["leaf1"]
     assert "neither a driver nor a shell" in seen.error
