@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from fabricctl.errors import UsageError
 from fabricctl.links import planes
@@ -135,8 +137,19 @@ def survey(
 
 def judge(survey: Survey, names: Sequence[str]) -> tuple[Finding, ...]:
     """Return the findings of the checks of those names, all if there are none; and who could not be asked."""
-    found = [finding for check in checks_of(names) for finding in check.judge(survey)]
+    found = [finding for check in checks_of(names) for finding in _judged(check, survey)]
     return (*reach(survey), *found)
+
+
+def _judged(check: LinkCheck, survey: Survey) -> tuple[Finding, ...]:
+    """Return the findings of a check; a bug in it costs its own findings only."""
+    try:
+        return check.judge(survey)
+    except Exception as exc:  # noqa: BLE001  the boundary of one check
+        where = traceback.extract_tb(exc.__traceback__)[-1]
+        what = f"it broke: {exc!r} in {where.name}, line {where.lineno} of {Path(where.filename).name}"
+        step = "please report this line; the other checks were judged"
+        return (Finding(check.name, "fabric", Outcome.ERROR, what, next_step=step),)
 
 
 def reach(survey: Survey) -> tuple[Finding, ...]:

@@ -187,3 +187,18 @@ def test_every_check_is_listed_with_what_it_does(capfd: pytest.CaptureFixture[st
         assert f"\n{name}\n  " in f"\n{out}"
         about: Any = finder.about("link check", name)
         assert "unknown" in about.lower(), f"{name}: its docstring does not say what is unknown"
+
+
+def test_a_check_that_breaks_costs_its_own_findings_only(
+    call: Callable[..., Result], check: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(survey: Survey) -> tuple[Finding, ...]:
+        raise ZeroDivisionError(survey.limited)
+
+    monkeypatch.setattr(check, "judge", broken)
+    result = call("--limit", "node1", "--interval", "0.1", "--json")
+    assert result.exit_code == 4
+    findings = {one["check"]: one for one in json.loads(result.stdout)["findings"]}
+    assert findings["reach"]["outcome"] == "pass"
+    assert findings["counting"]["outcome"] == "error"
+    assert findings["counting"]["what"].startswith("it broke: ZeroDivisionError(True) in broken, line ")
