@@ -86,12 +86,14 @@ def command(  # noqa: PLR0913  options
         _list()
         return
     fabric, rules = common.load(common.find_inventory(inventory, inventory_option), policy)
+    chosen = fabric.named(common.words(limit, "--limit"))
     request = flow.Request(
-        flow.asked(fabric, fabric.named(common.words(limit, "--limit"))),
+        flow.asked(fabric, chosen),
         common.words(only, "--only"),
         _seconds(rules, interval),
         vantage,
         limited=limit is not None,
+        named=frozenset(device.name for device in chosen),
     )
     flow.checks_of(request.checks)
     show = _Show(fabric, rules, as_json=as_json, watch=watch)

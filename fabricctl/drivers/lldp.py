@@ -25,7 +25,10 @@ def read_facts(name: str, answers: Answers) -> dict[str, Entry]:
 
 
 def _partner(name: str, answers: Answers) -> str:
-    partners = {_name(item) for item in _neighbours(parsed(answers, "lldpcli")) if item.get("name") == name}
+    heard = [item for item in _neighbours(parsed(answers, "lldpcli")) if item.get("name") == name]
+    # Beside a host that names itself, one without a name is the firmware of its NIC.
+    named = [item for item in heard if not _is_nameless(item)]
+    partners = {_name(item) for item in named or heard}
     if not partners:
         raise Unread("no LLDP neighbour is heard on the port")
     if len(partners) > 1:
@@ -45,6 +48,11 @@ def _neighbours(said: Any) -> Iterator[Mapping[str, Any]]:
             for label, inner in interface.items():
                 if inner.get("via", "LLDP") == "LLDP":
                     yield {**inner, "name": label}
+
+
+def _is_nameless(interface: Mapping[str, Any]) -> bool:
+    chassis = _several(interface["chassis"])[0]
+    return "id" in chassis and not _value(chassis.get("name"))
 
 
 def _name(interface: Mapping[str, Any]) -> str:

@@ -69,10 +69,15 @@ for lid in $lids; do
 done
 """
 
+# Tables of before the interval would not fit the cables of after it: a link that went down meanwhile would
+# seem to be a route into nowhere. So they are read the second time only.
 _ROUTES = f"""{_BEGIN}
+again="$FABRICCTL_TMP/routed from $hca $port"
+[ -z "$FABRICCTL_TMP" ] || [ -e "$again" ] || {{ : >"$again"; exit 0; }}
 part routes dump_fts -n
 """
 
+_WARNED = re.compile(r"^ibwarn: \[\d+\] ")
 _PART = re.compile(r"\n== (\S+(?: \d+)?)( rc (\d+))?\n")
 
 
@@ -106,12 +111,13 @@ def routes_key(hca: Hca) -> str:
 def queries(hca: Hca) -> tuple[Query, ...]:
     """Return what to ask of a host of the subnet that a port of its HCA is plugged into.
 
-    The first look is at counters alone; links and managers come with the second: they are as they were last.
+    The first look is at counters alone; links, managers and routes come with the second: they are as they
+    were last.
     """
     where = ("sh", hca.name, str(hca.port))
     return (
         Query(look_key(hca), ("sh", "-c", _LOOK, *where), counts=True),
-        Query(routes_key(hca), ("sh", "-c", _ROUTES, *where)),
+        Query(routes_key(hca), ("sh", "-c", _ROUTES, *where), counts=True),
     )
 
 
@@ -121,9 +127,9 @@ def parts(answer: Answer | None) -> Mapping[str, Answer]:
         return {}
     found: dict[str, Answer] = {}
     marks = list(_PART.finditer(answer.stdout))
-    ends = [mark.start() for mark in marks[1:]] + [len(answer.stdout)]
+    ends = [*(mark.start() for mark in marks[1:]), len(answer.stdout)]
     printed = ""
-    for mark, end in zip(marks, ends, strict=True):
+    for mark, end in zip(marks, ends, strict=False):  # where nothing was printed, there is no mark
         inside = answer.stdout[mark.end() : end]
         if mark[3] is None:
             printed = inside
@@ -145,9 +151,13 @@ def why(answer: Answer | None, found: Mapping[str, Answer], name: str) -> str:
     if part.rc in {124, 137}:
         return f"{program}: no answer in time"
     # What it says last is what it gave up for.
-    lines = [line.strip() for line in (part.stderr or part.stdout).split("\n") if line.strip()]
-    ended = f"it said nothing and ended with exit status {part.rc}"
-    return f"{program}: {lines[-1][:200].removeprefix(f'{program}: ') if lines else ended}"
+    lines = [_WARNED.sub("", line.strip()) for line in (part.stderr or part.stdout).split("\n")]
+    lines = [line for line in lines if line]
+    if not lines:
+        return f"{program}: it said nothing and ended with exit status {part.rc}"
+    if not lines[-1].isprintable() or "\ufffd" in lines[-1]:
+        return f"{program}: what it said is no text"
+    return f"{program}: {lines[-1][:200].removeprefix(f'{program}: ')}"
 
 
 _PROGRAMS = {

@@ -13,6 +13,8 @@ _HEAD = re.compile(r'^Errors for (?:0x([0-9a-f]+) )?"(.*)"')
 _NODES = re.compile(r"^## Summary: (\d+) nodes checked", re.MULTILINE)
 _PORTS = re.compile(r"^##\s+(\d+) ports checked", re.MULTILINE)
 _LISTED = re.compile(r'^(?:Ca|Switch|Rt)\t+\d+ "[SHR]-([0-9a-f]{16})"', re.MULTILINE)
+# ``umad (DR path slid 0; dlid 0; 0,1,5,3,1 Attr 0x11:0) bad status 110``: port by port, from the host's own.
+_UNREACHED = re.compile(r"DR path [^)\n]*?\b0,(\d+(?:,\d+)*) Attr 0x\w+:\w+\) bad status")
 _FAILED = re.compile(r"(\w+) query failed on (.*), (?:Lid (\d+)|DR path .*) port (\d+)")
 
 _DISCARDS = (
@@ -62,6 +64,9 @@ class Count:
         How many nodes and ports were read; None if the tool did not come to its end.
     listed
         GUIDs of the nodes that were there to be read.
+    unreached
+        Directed routes that had no answer when the tool discovered by itself: numbers of the ports by which
+        they leave the host and each switch.
     """
 
     counters: dict[tuple[str, int], dict[str, int]] = field(default_factory=dict)
@@ -70,6 +75,7 @@ class Count:
     checked: tuple[int, int] | None = None
     listed: frozenset[str] = frozenset()
     failures: tuple[Failure, ...] = ()
+    unreached: tuple[tuple[int, ...], ...] = ()
 
 
 def parse(errors: str, topology: str, said: str) -> Count:
@@ -100,6 +106,8 @@ def parse(errors: str, topology: str, said: str) -> Count:
     checked, ports = _NODES.search(errors), _PORTS.search(errors)
     if checked and ports:
         found.checked = (int(checked[1]), int(ports[1]))
+    routes = dict.fromkeys(_UNREACHED.findall(said))
+    found.unreached = tuple(tuple(map(int, route.split(","))) for route in routes)
     failed = {
         Failure(node, int(lid or 0), int(number), attribute)
         for attribute, node, lid, number in _FAILED.findall(said)

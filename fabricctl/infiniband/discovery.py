@@ -47,11 +47,18 @@ class Node:
 
 @dataclass
 class Discovery:
-    """What was found; `start` is the GUID of the port it was begun from, empty if it was not said."""
+    """What was found.
+
+    Parameters
+    ----------
+    start, first
+        GUID of the port that it was begun from, and of its node; empty if it was not said.
+    """
 
     nodes: dict[str, Node] = field(default_factory=dict)
     cables: dict[Key, Key] = field(default_factory=dict)
     start: str = ""
+    first: str = ""
 
     @property
     def ports(self) -> Mapping[str, Key]:
@@ -71,7 +78,7 @@ def parse(text: str) -> Discovery:
     found = Discovery()
     started = _INITIATED.search(text)
     if started:
-        found.start = guid(started[2])
+        found.first, found.start = guid(started[1]), guid(started[2])
     node: Node | None = None
     for line in text.split("\n"):
         if line.startswith("["):

@@ -6,6 +6,7 @@ import dataclasses
 import re
 from collections.abc import Iterable, Mapping
 
+from fabricctl.errors import UsageError
 from fabricctl.infiniband import counting, discovery, linkinfo, managing, routing
 from fabricctl.infiniband.asking import Hca, look_key, parts, routes_key, why
 from fabricctl.infiniband.counting import Count
@@ -19,6 +20,7 @@ from fabricctl.plugin.surveying import Observation
 _TWICE = re.compile(r"duplicate", re.IGNORECASE)
 _LOST = re.compile(r"bad status|timed out|failed; dport|query failed")
 _WARNED = re.compile(r"^ibwarn: \[\d+\] ")
+_OFFER = re.compile(r"^\s*EndPortLid\.*([1-9]\d*)\s*$", re.MULTILINE)
 _NOTHING = Answer(0, "", "")
 
 
@@ -57,11 +59,15 @@ def _linked(
     managers = _managers(said)
     if not managers:
         missing["managers"] = why(answer, said, "master")
+    offers = _OFFER.findall(said["offers"].stdout) if "offers" in said else []
+    if not offers:
+        missing["offers"] = why(answer, said, "offers")
     spoken = [said[name].stderr for name in ("topology", "links") if name in said]
     return dataclasses.replace(
         empty,
         ports=ports,
         managers=managers,
+        unheard=tuple(lid for lid in dict.fromkeys(map(int, offers)) if not _spoke(said, lid)),
         duplicates=_lines(spoken, _TWICE),
         complaints=_lines(spoken, _LOST),
         missing=missing,
@@ -70,7 +76,8 @@ def _linked(
 
 def _routed(subnet: Subnet, seen: Observation, hca: Hca) -> Subnet:
     """Return the subnet with its routes."""
-    answer = seen.answers.get(routes_key(hca))
+    key = routes_key(hca)
+    answer = seen.later.get(key, seen.answers.get(key))
     said = parts(answer)
     routes = routing.parse(said.get("routes", _NOTHING).stdout)
     missing = {} if routes else {"routes": why(answer, said, "routes")}
@@ -81,8 +88,13 @@ PARTS = ("links", "counters", "managers", "routes")
 
 
 def wiring(fabric: Fabric, source: str, text: str) -> Wiring | None:
-    """Return the cables of a saved ``ibnetdiscover``; None if it holds none."""
+    """Return the cables of a saved ``ibnetdiscover``; None if it holds none, UsageError if it is cut off."""
     found = discovery.parse(text)
+    if not {peer[0] for peer in found.cables.values()} <= found.nodes.keys():
+        step = "save it anew: ibnetdiscover > fabric.topo"
+        raise UsageError(
+            "it is cut off: cables lead to nodes that are not in it", where=source, next_step=step
+        )
     ports = {key: port for key, port in _ports(fabric, None, found, "").items() if port.peer}
     cables = {
         tuple(sorted((port.label, ports[port.peer].label))) for port in ports.values() if port.peer in ports
@@ -117,7 +129,7 @@ def _port(found: Discovery, key: Key, line: linkinfo.Line | None, named: Named) 
         node=node.description,
         kind=node.kind,
         node_guid=node.guid,
-        port_guid=node.guid if switch else node.guids.get(number, ""),
+        port_guid=node.guid if switch else node.guids.get(number, line.guid if line else ""),
         number=number,
         lid=line.lid if line else node.lid if switch else node.lids.get(number, 0),
         state=line.state if line else "",
@@ -133,6 +145,9 @@ def _key(found: Discovery, by_guid: Mapping[str, Key], guid: str, number: int) -
     """Return where a port is that a tool names by the GUID of the port or of its node."""
     if guid in by_guid:
         return by_guid[guid]
+    if guid == found.start and found.first in found.nodes:
+        # A port without a cable stands nowhere in the topology.
+        return (found.first, number)
     return (guid, number) if guid in found.nodes else None
 
 
@@ -145,6 +160,11 @@ def _managers(said: Mapping[str, Answer]) -> tuple[Manager, ...]:
             if manager is not None:
                 found[manager.guid] = manager
     return tuple(found.values())
+
+
+def _spoke(said: Mapping[str, Answer], lid: int) -> bool:
+    """Say whether the subnet manager at a LID answered when it was asked itself."""
+    return managing.parse(said.get(f"manager {lid}", _NOTHING).stdout) is not None
 
 
 def _counted(subnet: Subnet, seen: Observation, hca: Hca) -> Subnet:
@@ -166,7 +186,7 @@ def _counted(subnet: Subnet, seen: Observation, hca: Hca) -> Subnet:
         counters=_placed(subnet, by_guid, first),
         later=_placed(subnet, by_guid, later),
         extended=frozenset(_placed(subnet, by_guid, later, later.extended)),
-        uncounted=_uncounted(subnet, counts),
+        uncounted=uncounted(subnet, counts),
         counted=(first.checked, later.checked),
         interval_s=seen.interval_s,
         missing=missing,
@@ -184,21 +204,62 @@ def _placed(
     return found
 
 
-def _uncounted(subnet: Subnet, counts: Iterable[Count]) -> dict[Key, str]:
+def uncounted(subnet: Subnet, counts: Iterable[Count]) -> dict[Key, str]:
     """Return the ports that were not read at one end of the interval or the other, and why."""
     found: dict[Key, str] = {}
     for count in counts:
         if count.checked is None:
             continue
-        if count.checked[0] != len(count.listed):
-            reason = f"ibqueryerrors read {count.checked[0]} of {len(count.listed)} nodes"
+        lost = _lost(subnet, count)
+        if lost is None:
+            reason = f"ibqueryerrors read {count.checked[0]} nodes, ibnetdiscover {len(count.listed)}"
             found.update(dict.fromkeys(subnet.ports, reason))
             continue
+        found.update(lost)
         for key in subnet.ports:
             if key[0] not in count.listed:
                 found[key] = "its counters were not read: it was not in the subnet at that moment"
         found.update(_failed(subnet, count))
     return found
+
+
+def _lost(subnet: Subnet, count: Count) -> dict[Key, str] | None:
+    """Return the ports of nodes that did not answer when ``ibqueryerrors`` discovered by itself.
+
+    The tool says how many nodes it has read, not which; but it names the route to each that did not answer.
+    None if that does not explain all that are missing, or if one is a switch: there may be more behind it.
+    """
+    missing = len(count.listed) - (count.checked[0] if count.checked is not None else 0)
+    if missing == 0:
+        return {}
+    ends = {_end_of(subnet, route) for route in count.unreached}
+    if None in ends or len(ends) < missing:
+        return None
+    nodes: set[str] = set()
+    for at in ends:
+        port = subnet.ports.get(at) if at is not None else None
+        if port is None or port.peer is None:
+            continue
+        nodes.add(port.peer[0])
+    found = {key: port for key, port in subnet.ports.items() if port.node_guid in nodes}
+    if any(port.kind == "SW" for port in found.values()):
+        return None
+    reason = "ibqueryerrors had no answer from it"
+    return dict.fromkeys(found, reason)
+
+
+def _end_of(subnet: Subnet, route: tuple[int, ...]) -> Key | None:
+    """Return the last port that a directed route from the vantage leaves by; None if it leads nowhere."""
+    start = next((key for key, port in subnet.ports.items() if port.id == subnet.vantage), None)
+    if start is None:
+        return None
+    at = (start[0], route[0])
+    for number in route[1:]:
+        port = subnet.ports.get(at)
+        if port is None or port.peer is None:
+            return None
+        at = (port.peer[0], number)
+    return at if at in subnet.ports else None
 
 
 def _failed(subnet: Subnet, count: Count) -> dict[Key, str]:

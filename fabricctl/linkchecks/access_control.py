@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fabricctl.linkparts import pci
+from fabricctl.linkparts.hosts import each, listed
+from fabricctl.linkparts.pci import ACS, Function, Tree
 from fabricctl.model.fabric import Device
 from fabricctl.model.policy import LinkPolicy
 from fabricctl.model.verdict import Finding, Outcome
-from fabricctl.plugin import pci
 from fabricctl.plugin.answers import Unread
-from fabricctl.plugin.hosts import each, listed
-from fabricctl.plugin.pci import ACS, Function, Tree
 from fabricctl.plugin.protocols import Query
 from fabricctl.plugin.surveying import Need, Observation, Survey
 

@@ -2,9 +2,10 @@
 
 One queue pair uses one member only: a member less is that much less for some of them, and none for others.
 
-Passes: the bond has members, all are up and of one speed.
+Passes: the bond has members, all are up, of one speed, and with LACP (mode 802.3ad) in one aggregator.
 
-Fails: a member is down or slower than another, has failed while it was watched, or there is no member.
+Fails: a member is down or slower than another, has failed while it was watched, LACP has not joined it to the
+others, or there is no member.
 
 Unknown: the kernel does not say what the members are.
 """
@@ -14,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from fabricctl.linkparts.ends import End, all_cables
 from fabricctl.model import facts
 from fabricctl.model.fabric import Device, LinkLayer, Role
 from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.plugin.answers import Unread, partial
-from fabricctl.plugin.ends import End, all_cables
 from fabricctl.plugin.protocols import Answers, Query
 from fabricctl.plugin.surveying import Need, Survey
 
@@ -40,6 +41,7 @@ class _Member:
     status: str
     speed: str
     failures: int
+    aggregator: str
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,11 @@ class _Bonds:
                 step = f"on {end.port.id.device}: cat /proc/net/bonding/{end.port.id.port}"
                 return (Finding(self.name, str(end), Outcome.UNKNOWN, what, next_step=step),)
             return ()
-        before = {member.name: member for member in _members(end, end.seen.answers) or ()}
+        if isinstance(now, str):
+            step = f"on {end.port.id.device}: cat /proc/net/bonding/{end.port.id.port}"
+            return (Finding(self.name, str(end), Outcome.UNKNOWN, f"{end}: {now}", next_step=step),)
+        told = _members(end, end.seen.answers)
+        before = {member.name: member for member in told or () if isinstance(member, _Member)}
         bad = tuple(self._wrong(end, now, before))
         if bad:
             return bad
@@ -88,7 +94,7 @@ class _Bonds:
         for member in now:
             was = before.get(member.name, member)
             if member.status != "up":
-                what = f"member {member.name} of {end} is {member.status or 'of unknown state'}"
+                what = f"member {member.name} of {end} is {member.status}"
                 step = f"see cable and switch port of {end.port.id.device}/{member.name}"
                 yield Finding(self.name, str(end), Outcome.FAIL, what, next_step=step)
             elif member.failures > was.failures:
@@ -98,6 +104,11 @@ class _Bonds:
                 )
                 step = f"reseat or change the cable of {end.port.id.device}/{member.name}"
                 yield Finding(self.name, str(end), Outcome.FAIL, what, next_step=step, interval_s=interval_s)
+        if len({member.aggregator for member in now}) > 1:
+            said = ", ".join(f"{one.name} is in aggregator {one.aggregator or 'none'}" for one in now)
+            what = f"LACP has not joined the members of {end} to one: {said}"
+            step = "see that all members are in one LACP port channel at the other end (one switch, or MLAG)"
+            yield Finding(self.name, str(end), Outcome.FAIL, what, measured=said, next_step=step)
         if len(set(known.values())) > 1:
             said = ", ".join(f"{name} {speed}" for name, speed in known.items())
             what = f"the members of {end} are not of one speed: {said}"
@@ -105,8 +116,8 @@ class _Bonds:
             yield Finding(self.name, str(end), Outcome.FAIL, what, measured=said, next_step=step)
 
 
-def _members(end: End, answers: Answers) -> tuple[_Member, ...] | None:
-    """Return the members of a bond; None if the port is no bond, or nobody knows."""
+def _members(end: End, answers: Answers) -> tuple[_Member, ...] | str | None:
+    """Return the members of a bond, or why they are not known; None if the port is none, or was not asked."""
     try:
         said = partial(answers, _KEY)
     except Unread:
@@ -114,12 +125,16 @@ def _members(end: End, answers: Answers) -> tuple[_Member, ...] | None:
     for part in said.split("== ")[1:]:
         name, _, body = part.partition("\n")
         if name == end.port.id.port:
-            return tuple(map(_member, body.split("Slave Interface: ")[1:]))
+            head, *blocks = body.split("Slave Interface: ")
+            members = tuple(map(_member, blocks))
+            if "MII Status:" in head and all(member.status for member in members):
+                return members
+            return "what the kernel says of its members is not whole"
     return None
 
 
 def _member(block: str) -> _Member:
-    name, *lines = block.splitlines()
+    name, *lines = ("".join(filter(str.isprintable, line)) for line in block.splitlines())
     said = {label.strip(): value.strip() for label, _, value in (line.partition(":") for line in lines)}
     failures = said.get(_FAILURES, "")
     return _Member(
@@ -127,6 +142,7 @@ def _member(block: str) -> _Member:
         said.get("MII Status", ""),
         said.get("Speed", ""),
         int(failures) if failures.isdecimal() else 0,
+        said.get("Aggregator ID", ""),
     )
 
 

@@ -4,8 +4,8 @@ Passes: each end hears the other; or one hears the other, and that one hears not
 
 Fails: an end hears another port than the inventory's. Where two cables are swapped it says so.
 
-Unknown: no end hears anything, the link is down, the port has a name that the inventory does not know, or the
-two ends contradict each other. What LLDP heard may be two minutes old.
+Unknown: no end hears anything, the link is down, the port has a name that the inventory does not know, the
+two ends contradict each other, or the inventory names no cable at all. What LLDP heard may be minutes old.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fabricctl.linkparts.ends import Cable, End, cables, unseen
+from fabricctl.linkparts.neighbouring import Heard, Names
 from fabricctl.model import facts
 from fabricctl.model.fabric import Device
 from fabricctl.model.names import PortId
 from fabricctl.model.verdict import Finding, Outcome
-from fabricctl.plugin.ends import Cable, End, cables, unseen
-from fabricctl.plugin.neighbouring import Heard, Names
 from fabricctl.plugin.protocols import Query
 from fabricctl.plugin.surveying import Need, Survey
 
@@ -41,7 +41,14 @@ class _Cabling:
         heard = {end.port.id: names.heard(end) for link in links for end in link.read}
         judge = _Judge(self.name, survey, heard)
         found = [finding for link in links if (finding := judge.of(link)) is not None]
-        return tuple(found) if links else unseen(self.name, survey, "where cables are")
+        if not links:
+            return unseen(self.name, survey, "where cables are")
+        return tuple(found) if survey.fabric.links or not found else self._nothing_meant()
+
+    def _nothing_meant(self) -> tuple[Finding, ...]:
+        what = "LLDP hears neighbours, but the inventory names no cable: there is nothing to compare with"
+        step = "name the cables in fabric_links of the inventory"
+        return (Finding(self.name, "fabric", Outcome.UNKNOWN, what, next_step=step),)
 
 
 @dataclass(frozen=True)
@@ -55,7 +62,8 @@ class _Judge:
             return self._uncabled(link)
         down = [str(end) for end in link.read if end.fact(facts.LINK_STATE) == "down"]
         if down:
-            what = f"{' and '.join(down)} has no link: LLDP hears nothing there now"
+            have = "has" if len(down) == 1 else "have"
+            what = f"{' and '.join(down)} {have} no link: LLDP hears nothing there now"
             return self._unknown(link, what, "see check link_state")
         wrong = [end for end in link.read if self._is_wrong(link, end)]
         right = [end for end in link.read if self.heard[end.port.id].port == self._wanted(link, end)]

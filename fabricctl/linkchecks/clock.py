@@ -11,10 +11,10 @@ Unknown if only one is, for then the connection was too slow to tell; or if the 
 
 from __future__ import annotations
 
+from fabricctl.linkparts.hosts import each, whole
 from fabricctl.model.fabric import Device, Role
 from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.plugin.answers import Unread
-from fabricctl.plugin.hosts import each, whole
 from fabricctl.plugin.protocols import Answers, Query
 from fabricctl.plugin.surveying import Clock, Need, Observation, Survey
 

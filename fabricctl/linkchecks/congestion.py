@@ -8,7 +8,7 @@ congested), one that paused the other end for so long (it was congested itself),
 RDMA's retransmissions. ECN marks, congestion notifications and drops of classes in which dropping is allowed
 are told without being a note.
 
-Unknown: nothing was read twice.
+Unknown: nothing was read twice, or no end has a counter that would tell.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from fabricctl.linkparts.counters import Kind
+from fabricctl.linkparts.ends import Cable, End, cables, unseen
+from fabricctl.linkparts.rising import Rise, rises
 from fabricctl.model.fabric import Device, Role
 from fabricctl.model.policy import LinkPolicy
 from fabricctl.model.verdict import Finding, Outcome
-from fabricctl.plugin.counters import Kind
-from fabricctl.plugin.ends import Cable, End, cables, unseen
 from fabricctl.plugin.protocols import Query
-from fabricctl.plugin.rising import Rise, rises
 from fabricctl.plugin.surveying import Need, Survey
 
 _MICROSECONDS = 1e6
 _PERCENT = 100.0
 _FRAMES = {Kind.PAUSES_RECEIVED: "received", Kind.PAUSES_SENT: "sent"}
 _TOLD = (Kind.CONGESTION, Kind.HOST, Kind.RETRY)
+_TELLING = (Kind.PAUSED, Kind.PAUSING, *_FRAMES, *_TOLD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +62,15 @@ class _Congestion:
             seen = rises(end, survey)
             if seen.gap:
                 gaps.append(f"{end}: {seen.gap}")
+            elif not any(rise.meaning.kind in _TELLING for rise in seen.rises):
+                gaps.append(f"{end}: it reports no counter of pauses, marks or delays")
             notes += _notes(end, seen.rises, survey.rules)
         interval_s = max(end.seen.interval_s for end in link.read if end.seen is not None)
         if len(gaps) == len(link.read):
             what = f"whether it is congested is not known: {'; '.join(gaps)}"
-            step = "watch it with --interval"
+            step = (
+                "watch it with --interval; see that its driver reports counters (ethtool -S, rdma statistic)"
+            )
             return Finding(self.name, link.subject, Outcome.UNKNOWN, what, next_step=step)
         said = "; ".join(note.what for note in notes) or "no pause, mark or delay"
         advice = "; ".join(dict.fromkeys(note.advice for note in notes if note.advice))
@@ -89,7 +94,10 @@ def _notes(end: End, seen: tuple[Rise, ...], rules: LinkPolicy) -> Iterator[_Not
 _ADVICE: Mapping[Kind, str] = {
     Kind.CONGESTION: "",
     Kind.HOST: "see the host of {}: CPU, memory, PCIe, receive requests",
-    Kind.RETRY: "RDMA at {} sent again what was lost or late: look for links that drop or damage packets",
+    Kind.RETRY: (
+        "RDMA at {} saw packets lost, late or out of order: look for links that drop or damage packets; "
+        "where switches route adaptively, disorder alone is no fault"
+    ),
 }
 
 

@@ -16,14 +16,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from fabricctl.linkparts import counters
+from fabricctl.linkparts.counters import Kind
+from fabricctl.linkparts.ends import Cable, End, cables, unseen
+from fabricctl.linkparts.rising import Rise, rises
 from fabricctl.model.fabric import Device, Role
 from fabricctl.model.policy import LinkPolicy
 from fabricctl.model.verdict import Finding, Outcome
-from fabricctl.plugin import counters
-from fabricctl.plugin.counters import Kind
-from fabricctl.plugin.ends import Cable, End, cables, unseen
 from fabricctl.plugin.protocols import Query
-from fabricctl.plugin.rising import Rise, rises
 from fabricctl.plugin.surveying import Need, Survey
 
 _NAMED = 4

@@ -15,10 +15,10 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from fabricctl.linkparts.hosts import each, whole
 from fabricctl.model.fabric import Device, LinkLayer, Port
 from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.plugin.answers import Unread, text
-from fabricctl.plugin.hosts import each, whole
 from fabricctl.plugin.protocols import Answers, Query
 from fabricctl.plugin.surveying import Need, Observation, Survey, cable
 
@@ -169,7 +169,7 @@ def _by_library(name: str, answers: Answers) -> str:
         if "No IB devices found" not in str(exc) and "0 HCAs found" not in str(exc):
             return f"libibverbs was not asked ({exc})"
         said = ""
-    names = {line.strip() for line in said.splitlines() if line.startswith("\t")}
+    names = {line.strip() for line in said.splitlines() if line.startswith("\t") and line[1:].isprintable()}
     if name in names:
         return "libibverbs sees it"
     sees = f"only {', '.join(sorted(names))}" if names else "no device"

@@ -7,25 +7,26 @@ for so long. How often it went down since boot is told.
 Fails: the count of lost carriers rose while it was watched, the link or its verbs port changed its state, or
 it surely went down less than that time ago.
 
-Unknown: no end counts; or it went down since an earlier run that is too long ago to say when. What happened
-before a reboot is not compared.
+Unknown: no end counts; it is down now; or it went down since an earlier run that is too long ago to say when.
+What happened before a reboot, and while a device at either end came up, is not compared.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from fabricctl.linkparts import counters
+from fabricctl.linkparts.ends import Cable, End, cables, unseen
 from fabricctl.model import facts
 from fabricctl.model.fabric import Device
 from fabricctl.model.reading import Known
 from fabricctl.model.verdict import Finding, Outcome
-from fabricctl.plugin import counters
 from fabricctl.plugin.answers import Unread, partial
-from fabricctl.plugin.ends import Cable, End, cables, unseen
 from fabricctl.plugin.protocols import Query
 from fabricctl.plugin.surveying import Need, Observation, PortPast, Survey
 
@@ -39,7 +40,7 @@ command -v dmesg >/dev/null || exit 0
 dmesg | grep -iE 'link (is )?down|link status definitely down|entered disabled state' | tail -n {_LINES}
 :
 """
-_STAMP = re.compile(r"\[\s*(\d+\.\d+)\]")
+_STAMP = re.compile(r"\[\s*(\d{1,12}\.\d+)\]")
 _STEP = "change or reseat cable and modules if it goes on; a flap breaks queue pairs that were connected"
 
 
@@ -82,9 +83,16 @@ class _Flaps:
                 next_step=_STEP,
                 interval_s=interval_s,
             )
+        if any(end.fact(facts.LINK_STATE) == "down" for end in link.read):
+            step, what = "bring the link up, then look again", "it is down now: see check link_state"
+            return Finding(self.name, link.subject, Outcome.UNKNOWN, what, next_step=step)
         falls = [fall for end in link.read if (fall := _latest(end, survey)) is not None]
         stable_s = survey.rules.stable_s
-        recent = [fall for fall in falls if survey.now - fall.last < stable_s]
+        recent = [
+            fall
+            for fall in falls
+            if survey.now - fall.last < stable_s and not _as_other_booted(link, fall, survey)
+        ]
         if recent:
             return self._unstable(link, max(recent, key=lambda fall: fall.first), survey, interval_s)
         counted = [text for end in link.read if (text := _since_boot(end))]
@@ -174,8 +182,15 @@ def _rise(end: End, seen: list[PortPast]) -> _Fall | None:
     return None
 
 
-def _logged(end: End, now: float) -> tuple[float, float] | None:
-    """Return when the kernel last saw the link go down: in Unix time, and in seconds after boot."""
+def _as_other_booted(link: Cable, fall: _Fall, survey: Survey) -> bool:
+    """Say whether a link fell before the device at its other end had been up for the stable time."""
+    other = link.other(fall.end)
+    booted_at = _booted_at(other, survey.now) if other is not None else None
+    return booted_at is not None and fall.last < booted_at + survey.rules.stable_s
+
+
+def _booted_at(end: End, now: float) -> float | None:
+    """Return when a device booted, in Unix time; None if it does not say."""
     if end.seen is None:
         return None
     try:
@@ -183,12 +198,25 @@ def _logged(end: End, now: float) -> tuple[float, float] | None:
         up_for_s = float(lines[0].removeprefix(_UP_FOR))
     except (Unread, LookupError, ValueError):
         return None
+    # It was asked as the interval began; `now` is when that had passed.
+    return now - end.seen.interval_s - up_for_s if math.isfinite(up_for_s) else None
+
+
+def _logged(end: End, now: float) -> tuple[float, float] | None:
+    """Return when the kernel last saw the link go down: in Unix time, and in seconds after boot."""
+    booted_at = _booted_at(end, now)
+    if end.seen is None or booted_at is None:
+        return None
+    lines = partial(end.seen.answers, _KEY).splitlines()
     names = {end.port.id.port, *end.words(facts.FUNCTIONS)}
     pattern = re.compile(rf"(?<![\w.-])(?:{'|'.join(map(re.escape, names))})(?![\w-])")
-    stamps = [float(found[1]) for line in lines if pattern.search(line) and (found := _STAMP.search(line))]
-    # It was asked as the interval began; `now` is when that had passed.
-    booted_at = now - end.seen.interval_s - up_for_s
-    return (booted_at + max(stamps), max(stamps)) if stamps else None
+    for line in reversed(lines):
+        # The log is in order: the last line about the port is the newest.
+        stamp = _STAMP.search(line) if pattern.search(line) else None
+        if stamp:
+            after_s = float(stamp[1])
+            return booted_at + after_s, after_s
+    return None
 
 
 def _boot(end: End) -> str:

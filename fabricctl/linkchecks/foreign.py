@@ -107,7 +107,7 @@ def _devices(said: str) -> Iterator[tuple[str, str, str]]:
     """Walk name, state and interface of each device."""
     for line in said.splitlines():
         words = line.split("|")
-        if len(words) == 3:  # noqa: PLR2004  name, state, interface
+        if len(words) == 3 and line.isprintable():  # noqa: PLR2004  name, state, interface
             name, state, netdev = words
             yield name, state.partition(":")[2].strip(), netdev.strip()
 

@@ -7,7 +7,7 @@ fabric. On a VLAN (``eth1.100``) the GID belongs to that interface, and the VLAN
 Fails: only link-local or RoCE v1 GIDs, another address or subnet, an address that two ports have, another
 VLAN.
 
-Unknown: the GID table could not be read.
+Unknown: the GID table could not be read; or an address is missing and the link is down.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from fabricctl.linkparts.ends import End, cables, unseen
 from fabricctl.model import facts
 from fabricctl.model.fabric import Device, Fabric, LinkLayer, Port, Role
+from fabricctl.model.names import PortId
 from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.plugin.answers import Unread, partial
-from fabricctl.plugin.ends import End, cables, unseen
 from fabricctl.plugin.protocols import Query
 from fabricctl.plugin.surveying import Need, Survey
 
@@ -59,20 +60,26 @@ class _Gids:
         ]
         if not ends:
             return unseen(self.name, survey, "GIDs") if _has_verbs(survey.fabric) else ()
-        owners = _owners(ends)
-        return tuple(finding for end in ends for finding in self._of(end, survey, owners))
+        owners, dark = _owners(ends), _dark(survey)
+        return tuple(finding for end in ends for finding in self._of(end, survey, owners, dark))
 
-    def _of(self, end: End, survey: Survey, owners: Mapping[Address, tuple[str, ...]]) -> tuple[Finding, ...]:
+    def _of(
+        self, end: End, survey: Survey, owners: Mapping[Address, tuple[str, ...]], dark: frozenset[PortId]
+    ) -> tuple[Finding, ...]:
         if not isinstance(end.fact(facts.GIDS), tuple):
             what = f"the GID table of {end.port.rdma} is not known: {end.why_not(facts.GIDS)}"
             step = f"on {end.port.id.device}: ibv_devinfo -v -d {end.port.rdma}"
             return (Finding(self.name, str(end), Outcome.UNKNOWN, what, next_step=step),)
         found = _addresses(end)
+        lacking = [*_usable(end, found), *_expected(end, found, survey.fabric)]
+        if lacking and end.port.id in dark:
+            what = "its link is down (see check link_state): an address may be gone with it"
+            step = "bring the link up, then look again"
+            return (Finding(self.name, str(end), Outcome.UNKNOWN, what, next_step=step),)
         bad = [
             self._fail(end, what, step)
             for what, step in (
-                *_usable(end, found),
-                *_expected(end, found, survey.fabric),
+                *lacking,
                 *_shared(end, found, owners),
                 *_vlan(end),
             )
@@ -88,6 +95,16 @@ class _Gids:
 
 def _has_verbs(fabric: Fabric) -> bool:
     return any(port.rdma and port.link_layer is LinkLayer.ETHERNET for port in fabric.node_ports())
+
+
+def _dark(survey: Survey) -> frozenset[PortId]:
+    """Return the ports whose link is down at either end."""
+    return frozenset(
+        end.port.id
+        for link in cables(survey)
+        if any(each.fact(facts.LINK_STATE) == "down" for each in link.ends)
+        for end in link.ends
+    )
 
 
 def _owners(ends: list[End]) -> Mapping[Address, tuple[str, ...]]:
@@ -168,8 +185,9 @@ def _rail_network(port: Port, fabric: Fabric) -> Network | None:
     if port.rail is None:
         return None
     rail = (_interface(each) for each in fabric.node_ports() if each.rail == port.rail)
-    networks = {each.network for each in rail if each is not None}
-    return networks.pop() if len(networks) == 1 else None
+    networks = [each.network for each in rail if each is not None]
+    # One port alone may be on a network of its own, as routed hosts are.
+    return networks[0] if len(networks) > 1 and len(set(networks)) == 1 else None
 
 
 def _shared(
@@ -208,7 +226,7 @@ def _vlan(end: End) -> Iterator[tuple[str, str]]:
     numbers = [words[2] for words in mine if words[1:2] == ["vid"] and len(words) > 2]  # noqa: PLR2004  three words
     if numbers and numbers[0] != named[1]:
         yield f"{end} is VLAN {numbers[0]}, its name says {named[1]}", f"make {name} the VLAN {named[1]}"
-    owned = [words[1].rpartition("ndevs/")[2] for words in mine if "ndevs/" in words[1]]
+    owned = [word.rpartition("ndevs/")[2] for words in mine for word in words[1:2] if "ndevs/" in word]
     holders = {word.partition(":")[2] for word in owned}
     if holders and name not in holders:
         yield (

@@ -20,13 +20,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fabricctl.linkparts import pci
+from fabricctl.linkparts.hosts import each, whole
 from fabricctl.model.fabric import Device, Role
 from fabricctl.model.policy import LinkPolicy
 from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.model.words import count
-from fabricctl.plugin import pci
 from fabricctl.plugin.answers import Unread
-from fabricctl.plugin.hosts import each, whole
 from fabricctl.plugin.protocols import Answers, Query
 from fabricctl.plugin.surveying import Need, Observation, Survey
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from fabricctl.linkparts import pci
+from fabricctl.linkparts.hosts import listed, nodes, unanswered
 from fabricctl.model.fabric import Device, LinkLayer, Port
 from fabricctl.model.verdict import Finding, Outcome
-from fabricctl.plugin import pci
 from fabricctl.plugin.answers import Unread
-from fabricctl.plugin.hosts import listed, nodes, unanswered
 from fabricctl.plugin.protocols import Query
 from fabricctl.plugin.surveying import Need, Observation, Survey, cable
 

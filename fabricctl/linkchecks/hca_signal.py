@@ -16,10 +16,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from fabricctl.linkparts.hosts import nodes, unanswered
 from fabricctl.model.fabric import Device, LinkLayer, Port
 from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.plugin.answers import Unread, parsed
-from fabricctl.plugin.hosts import nodes, unanswered
 from fabricctl.plugin.protocols import Query
 from fabricctl.plugin.surveying import Need, Observation, Survey, cable
 

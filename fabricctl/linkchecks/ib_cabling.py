@@ -9,20 +9,22 @@ Fails if a port is plugged into another one than meant (swapped cables are told 
 plugged in, if a device is missing from the subnet and its ports' other ends are down, if a cable between two
 known devices is not in what is meant, and if there is a switch that nobody knows.
 Unknown if what is plugged in does not answer or has a name that nobody knows while the device that is meant
-was not seen, if both ends are missing, and where a GUID occurs twice.
+was not seen, if both ends are missing, and where a GUID or the description of a device occurs twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from fabricctl.model.fabric import Device, Role
+from fabricctl.linkparts.subnets import concerns, each, links
+from fabricctl.model.fabric import Device, Fabric, Role
 from fabricctl.model.subnet import Subnet, SubnetPort
 from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.model.words import count
 from fabricctl.plugin.protocols import Query
-from fabricctl.plugin.subnets import concerns, each, links
 from fabricctl.plugin.surveying import Need, Survey
 
 _NAME = "ib_cabling"
@@ -61,27 +63,42 @@ class _View:
         By label.
     devices
         Those of which a port was seen.
+    twice
+        Labels that several ports have: what is seen there may be the other one.
     doubtful
         Whether a GUID occurs twice: then what is seen may be of two devices.
+    wanted
+        Where it stands how cables are meant to be.
     """
+
+    fabric: Fabric
 
     meant: Mapping[str, str]
     seen: Mapping[str, str]
     ports: Mapping[str, SubnetPort]
     devices: frozenset[str]
+    twice: frozenset[str]
     doubtful: bool
+    wanted: str
+
+    def device(self, label: str) -> str:
+        """Return the device, or what calls itself so, that a label belongs to."""
+        port = self.ports.get(label)
+        return _named(port) if port is not None else _device(self.fabric, label)
 
 
 def _judge(survey: Survey, subnet: Subnet) -> Iterator[Finding]:
     cables = _meant(survey, subnet)
     view = _view(survey, subnet, cables)
     missing = _missing(view, cables)
-    yield _whole(subnet, cables, missing)
+    yield _whole(subnet, view, cables, missing)
     for device, ends in missing.items():
         if len(ends) > 1:
             yield _gone(view, device, device, ends)
     for one, other in cables:
-        gone = [(_device(end), far) for end, far in ((one, other), (other, one)) if _alone(missing, end)]
+        both = ((one, other), (other, one))
+        gone = [(view.device(end), far) for end, far in both if len(missing.get(view.device(end), ())) == 1]
+        # A device that is missing and has this cable alone: then one finding says both.
         if len(gone) == 1 and gone[0][1] in view.ports and gone[0][1] not in view.seen:
             yield _gone(view, f"{one} - {other}", gone[0][0], [gone[0][1]])
         else:
@@ -97,10 +114,11 @@ def _meant(survey: Survey, subnet: Subnet) -> tuple[tuple[str, str], ...]:
         return tuple((str(one), str(other)) for one, other in links(survey, subnet))
     members = {str(port) for port in subnet.members} | {port.label for port in subnet.ports.values()}
     switches = {device.name for device in survey.fabric.switches()}
+    owner = partial(_device, survey.fabric)
     return tuple(
-        cable[::-1] if _device(cable[0]) in switches and _device(cable[1]) not in switches else cable
+        cable[::-1] if owner(cable[0]) in switches and owner(cable[1]) not in switches else cable
         for cable in survey.wiring.cables
-        if not members.isdisjoint(cable) and concerns(survey, (_device(end) for end in cable))
+        if not members.isdisjoint(cable) and concerns(survey, map(owner, cable))
     )
 
 
@@ -117,12 +135,21 @@ def _view(survey: Survey, subnet: Subnet, cables: tuple[tuple[str, str], ...]) -
         for port in subnet.ports.values()
         if port.peer is not None and port.peer in subnet.ports
     }
-    devices = frozenset(_device(label) for label in ports)
-    return _View(meant, seen, ports, devices, bool(subnet.duplicates))
+    devices = frozenset(map(_named, ports.values()))
+    times = Counter(port.label for port in subnet.ports.values())
+    twice = frozenset(label for label, held in times.items() if held > 1)
+    wanted = f"save {survey.wiring.source} again" if survey.wiring is not None else "correct the inventory"
+    return _View(survey.fabric, meant, seen, ports, devices, twice, bool(subnet.duplicates), wanted)
 
 
-def _device(label: str) -> str:
-    return label.partition("/")[0]
+def _named(port: SubnetPort) -> str:
+    return port.device or port.node or port.node_guid
+
+
+def _device(fabric: Fabric, label: str) -> str:
+    """Return the device of a label; what is no device's has a node description, with slashes of its own."""
+    name = label.partition("/")[0]
+    return name if fabric.has_device(name) else label.rpartition("/")[0]
 
 
 def _missing(view: _View, cables: tuple[tuple[str, str], ...]) -> dict[str, list[str]]:
@@ -130,22 +157,19 @@ def _missing(view: _View, cables: tuple[tuple[str, str], ...]) -> dict[str, list
     found: dict[str, list[str]] = {}
     for cable in cables:
         for end, other in (cable, cable[::-1]):
-            if end not in view.ports and _device(end) not in view.devices:
-                found.setdefault(_device(end), []).append(other)
+            if end not in view.ports and view.device(end) not in view.devices:
+                found.setdefault(view.device(end), []).append(other)
     return found
 
 
-def _alone(missing: Mapping[str, list[str]], end: str) -> bool:
-    """Say whether a device is missing of which this is the only cable: then one finding says both."""
-    return len(missing.get(_device(end), ())) == 1
-
-
-def _whole(subnet: Subnet, cables: tuple[tuple[str, str], ...], missing: Mapping[str, list[str]]) -> Finding:
+def _whole(
+    subnet: Subnet, view: _View, cables: tuple[tuple[str, str], ...], missing: Mapping[str, list[str]]
+) -> Finding:
     """Return how many of the devices were seen, and what the tools complained of."""
-    wanted = {_device(end) for cable in cables for end in cable}
+    wanted = {view.device(end) for cable in cables for end in cable}
     nodes = count(len({port.node_guid for port in subnet.ports.values()}), "node")
     measured = f"{len(wanted) - len(missing)} of {count(len(wanted), 'device')}"
-    what = f"{measured} were seen, {nodes} in all"
+    what = f"{measured} were seen from {subnet.vantage}, {nodes} in all"
     if subnet.complaints:
         queries = count(len(subnet.complaints), "query", "queries")
         what = f"{what}; {queries} had no answer: {subnet.complaints[0]}"
@@ -170,6 +194,10 @@ def _gone(view: _View, subject: str, device: str, others: list[str]) -> Finding:
         step = f"see that {device} is on, then reseat its cable"
         return _finding(subject, Outcome.FAIL, what, measured, step)
     what = f"{device} was not seen, and the other ends of its cables do not say whether it is there"
+    if down and not any(end in view.ports and end not in down for end in others):
+        what = f"{device} was not seen: {_listed(down)} Down, and what its other cables lead to was not seen"
+        step = f"see that {device} is on, then reseat the cables that lead to it"
+        return _finding(subject, Outcome.UNKNOWN, what, measured, step)
     return _finding(subject, Outcome.UNKNOWN, what, measured, f"see that {device} is on")
 
 
@@ -185,6 +213,11 @@ def _cable(view: _View, one: str, other: str) -> Finding:
             return _finding(subject, Outcome.UNKNOWN, wrong, measured, step)
         if _nameless(view, one, other):
             return _finding(subject, Outcome.UNKNOWN, f"{wrong}: it may be the same", measured, _NAME_IT)
+        odd = [label for label in (view.seen.get(one, ""), view.seen.get(other, "")) if label in view.twice]
+        if odd:
+            what = f"{wrong}; but several nodes call themselves {view.device(odd[0])}"
+            step = "give each its own name first (ib_identity)"
+            return _finding(subject, Outcome.UNKNOWN, what, measured, step)
         return _finding(subject, Outcome.FAIL, wrong, measured, _swap_step(view, one, other))
     return _absent(view, one, other)
 
@@ -207,7 +240,7 @@ def _nameless(view: _View, one: str, other: str) -> bool:
     """Say whether what is at one end is nobody that is known, and the device that is meant was not seen."""
     for end, far in ((one, other), (other, one)):
         actual = view.ports.get(view.seen.get(end, ""))
-        if actual is not None and not actual.device and _device(far) not in view.devices:
+        if actual is not None and not actual.device and view.device(far) not in view.devices:
             return True
     return False
 
@@ -217,9 +250,16 @@ def _swap_step(view: _View, one: str, other: str) -> str:
         actual = view.seen.get(end)
         if actual is not None and actual != far:
             if view.meant.get(view.seen.get(far, "")) == actual:
-                return f"swap the cables at {far} and {actual}, or correct the inventory"
-            return f"plug {end} into {far}, or correct the inventory; {_LOOK}"
+                return f"swap the cables at {far} and {actual}, or {view.wanted}{_exchanged(view, one)}"
+            return f"plug {end} into {far}, or {view.wanted}; {_LOOK}"
     return _LOOK
+
+
+def _exchanged(view: _View, one: str) -> str:
+    """Return the other way in which two HCAs seem swapped, as the tail of a step."""
+    port = view.ports.get(one)
+    hca = port is not None and port.kind == "CA"
+    return "; if they are right, the hosts have each other's node description (ibstat there)" if hca else ""
 
 
 def _measured(view: _View, one: str, other: str) -> str:
@@ -232,20 +272,28 @@ def _absent(view: _View, one: str, other: str) -> Finding:
     ends = [view.ports[end] for end in (one, other) if end in view.ports]
     down = [port for port in ends if port.state == "Down"]
     if down:
-        names = " and ".join(port.label for port in down)
-        verb = "is" if len(down) == 1 else "are"
-        what = f"there is no link: {names} {verb} Down ({down[0].physical})"
-        step = f"see that {_device(one)} is on, then reseat the cable at both ends"
+        names = [port.label for port in down]
+        what = f"there is no link: {_listed(names)} Down ({down[0].physical})"
+        dark = [view.device(end) for end in (one, other) if view.device(end) not in view.devices]
+        on = f"see that {' and '.join(dark)} is on, then " if dark else ""
+        step = f"{on}reseat the cable at both ends, then replace it"
         return _finding(subject, Outcome.FAIL, what, "no link", step)
     if ends:
         far = other if ends[0].label == one else one
         what = f"{ends[0].label} is plugged into something that does not answer; {far} is meant"
         return _finding(
-            subject, Outcome.UNKNOWN, what, "no answer", f"see that {_device(far)} answers: ibstat"
+            subject, Outcome.UNKNOWN, what, "no answer", f"see that {view.device(far)} answers: ibstat"
         )
     what = "neither end was seen"
-    step = f"see that {_device(one)} and {_device(other)} are on and cabled"
+    step = f"see that {view.device(one)} and {view.device(other)} are on and cabled"
     return _finding(subject, Outcome.UNKNOWN, what, "not seen", step)
+
+
+def _listed(labels: Sequence[str]) -> str:
+    """Return ``a is``, ``a and b are``, ``a and 3 more are``."""
+    if len(labels) == 1:
+        return f"{labels[0]} is"
+    return f"{labels[0]} and {labels[1] if len(labels) == 2 else f'{len(labels) - 1} more'} are"  # noqa: PLR2004
 
 
 def _extra(survey: Survey, subnet: Subnet, view: _View) -> Iterator[Finding]:
@@ -254,12 +302,13 @@ def _extra(survey: Survey, subnet: Subnet, view: _View) -> Iterator[Finding]:
         peer = subnet.ports.get(port.peer) if port.peer is not None else None
         if peer is None or not port.device or not peer.device or not _first(port, peer):
             continue
-        lone = {port.label, peer.label}.isdisjoint(view.meant)
+        lone = port.label not in view.meant and peer.label not in view.meant
         # A node's port of which the inventory says no cable may be on any.
         bare = any(one.kind == "CA" and one.id is not None for one in (port, peer)) and survey.wiring is None
         if lone and not bare and concerns(survey, (port.device, peer.device)):
             what = f"there is a cable that is not meant to be: {port.label} - {peer.label}"
-            step = "pull it, or add it to the inventory"
+            add = "add it to the inventory" if survey.wiring is None else view.wanted
+            step = f"pull it, or {add}"
             yield _finding(f"{port.label} - {peer.label}", Outcome.FAIL, what, "extra cable", step)
 
 
@@ -289,10 +338,19 @@ def _strangers(survey: Survey, subnet: Subnet, view: _View, missed: bool) -> Ite
     for guid, ports in nodes.items():
         if any(port.label in view.meant for port in subnet.ports.values() if port.node_guid == guid):
             continue
-        plugged = [view.seen[port.label] for port in ports if port.label in view.seen]
-        if not concerns(survey, (_device(end) for end in plugged)):
+        peers = [
+            subnet.ports[port.peer] for port in ports if port.peer is not None and port.peer in subnet.ports
+        ]
+        if _told(view, ports[0], peers):
             continue
-        yield _stranger(ports[0], plugged, missed)
+        if concerns(survey, (peer.device for peer in peers)):
+            yield _stranger(ports[0], [peer.label for peer in peers], missed)
+
+
+def _told(view: _View, port: SubnetPort, peers: Sequence[SubnetPort]) -> bool:
+    """Say whether a HCA without a name is where one that was not seen is meant: then the cable says so."""
+    wanted = [view.meant[peer.label] for peer in peers if peer.label in view.meant]
+    return port.kind == "CA" and any(view.device(end) not in view.devices for end in wanted)
 
 
 def _stranger(port: SubnetPort, plugged: list[str], missed: bool) -> Finding:  # noqa: FBT001

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fabricctl.linkparts.subnets import Cable, End, cables, each, full, idle, risen
 from fabricctl.model.fabric import Device
 from fabricctl.model.subnet import Subnet
 from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.plugin.protocols import Query
-from fabricctl.plugin.subnets import Cable, End, cables, each, full, risen
 from fabricctl.plugin.surveying import Need, Survey
 
 _NAME = "ib_congestion"
@@ -58,6 +58,8 @@ def _cable(survey: Survey, subnet: Subnet, cable: Cable) -> Finding:
         gap = _gap(subnet, end)
         if gap:
             return _finding(subnet, cable, Outcome.UNKNOWN, gap, next_step=_gap_step(end))
+        if end.key is not None and idle(subnet, end.key):
+            continue
         for counter, rise in _rises(subnet, end):
             told |= counter != _WAIT and rise > limit * subnet.interval_s
             rate = f"{rise / subnet.interval_s:.4g}/s"
@@ -74,6 +76,8 @@ def _gap(subnet: Subnet, end: End) -> str:
     """Return why the counters of an end are not known; empty if they are."""
     if end.key is None:
         return f"{end.label} was not seen, and its counters not read"
+    if idle(subnet, end.key):
+        return ""
     for counter in _COUNTERS:
         rise = risen(subnet, end.key, counter)
         if isinstance(rise, str):
@@ -83,7 +87,9 @@ def _gap(subnet: Subnet, end: End) -> str:
 
 
 def _gap_step(end: End) -> str:
-    where = f"{end.port.lid} {end.port.number}" if end.port is not None else "LID PORT"
+    if end.port is None:
+        return "see why ib_links did not see it"
+    where = f"{end.port.lid or 'LID'} {end.port.number}"
     return f"read the port by hand (perfquery {where}); if a counter is full, clear it (perfquery -R {where})"
 
 

@@ -8,19 +8,19 @@ Passes if every fault counter (symbol errors, link recoveries and downs, receive
 buffer overruns, constraints) rose by no more than the policy's ``links.errors_per_s``; old errors are told.
 Fails if one rose faster. PortRcvRemotePhysicalErrors blame what is behind the other end: that one passes on
 what it received damaged.
-Unknown if a port was not read, if a counter went back (somebody cleared it), and if one is full: it cannot
-rise any more until it is cleared.
+Unknown if a port was not read, if a counter went back (somebody cleared it), and if one was full before: it
+cannot rise any more until it is cleared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from fabricctl.linkparts.subnets import Cable, End, cables, each, full, idle, risen
 from fabricctl.model.fabric import Device
 from fabricctl.model.subnet import Subnet
 from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.plugin.protocols import Query
-from fabricctl.plugin.subnets import Cable, End, cables, each, full, risen
 from fabricctl.plugin.surveying import Need, Survey
 
 _NAME = "ib_errors"
@@ -38,6 +38,7 @@ _STEPS: Mapping[str, str] = {
 }
 """The counters that are faults, and what helps."""
 
+_SEE = "see why ib_links did not see {cable}"
 _REMOTE = "PortRcvRemotePhysicalErrors"
 
 
@@ -58,6 +59,11 @@ class _Errors:
 def _judge(survey: Survey, subnet: Subnet) -> Iterator[Finding]:
     limit = f"{survey.rules.error_per_s:g}/s"
     for cable in cables(survey, subnet):
+        gone = [end for end in cable.ends if end.key is None]
+        if gone and len(gone) == len(cable.ends):
+            names = " and ".join(end.label for end in gone)
+            yield _unknown(subnet, cable, f"{_not_seen(names, len(gone))}", _SEE.format(cable=cable.subject))
+            continue
         bad = [one for end in cable.ends for one in _end(survey, subnet, cable, end)]
         if bad:
             yield from bad
@@ -72,29 +78,39 @@ def _end(survey: Survey, subnet: Subnet, cable: Cable, end: End) -> Iterator[Fin
     """Walk what is wrong with the counters of one end."""
     limit = f"{survey.rules.error_per_s:g}/s"
     if end.key is None:
-        what, step = f"{end.label} was not seen, and its counters not read", "see ib_links of it"
-        yield _unknown(subnet, cable, what, step)
+        yield _unknown(subnet, cable, _not_seen(end.label, 1), _SEE.format(cable=cable.subject))
+        return
+    if idle(subnet, end.key):
         return
     if end.key in subnet.uncounted:
         what = f"the counters of {end.label} were not read: {subnet.uncounted[end.key]}"
-        yield _unknown(subnet, cable, what, "see that it answers: perfquery LID PORT")
+        yield _unknown(subnet, cable, what, f"see that it answers: {_by_hand(end)}")
         return
-    stuck = full(subnet, end.key, _STEPS)
+    # One that was filled while we looked has risen, and is told so.
+    quiet = [counter for counter in _STEPS if risen(subnet, end.key, counter) == 0]
+    stuck = full(subnet, end.key, quiet)
     if stuck:
-        lid = end.port.lid if end.port is not None else 0
-        number = end.port.number if end.port is not None else 0
         what = f"{end.label}: {', '.join(stuck)} full: what came since is not counted"
         yield _unknown(
-            subnet, cable, what, f"clear the counters, then run this again: perfquery -R {lid} {number}"
+            subnet, cable, what, f"clear the counters, then run this again: {_by_hand(end, '-R ')}"
         )
     for counter, step in _STEPS.items():
-        if counter in {one.split(" ")[0] for one in stuck}:
-            continue
         rise = risen(subnet, end.key, counter)
         if isinstance(rise, str):
             yield _unknown(subnet, cable, f"{end.label}: {rise}", "run this again")
         elif rise and rise > survey.rules.error_per_s * subnet.interval_s:
             yield _rising(subnet, cable, end, (counter, rise, step), limit)
+
+
+def _not_seen(names: str, ends: int) -> str:
+    verb, whose = ("was", "its") if ends == 1 else ("were", "their")
+    return f"{names} {verb} not seen, and {whose} counters not read"
+
+
+def _by_hand(end: End, option: str = "") -> str:
+    port = end.port
+    where = f"{port.lid} {port.number}" if port is not None and port.lid else "LID PORT"
+    return f"perfquery {option}{where}"
 
 
 def _rising(subnet: Subnet, cable: Cable, end: End, counted: tuple[str, int, str], limit: str) -> Finding:

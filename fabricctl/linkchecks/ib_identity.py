@@ -14,12 +14,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from fabricctl.linkparts.subnets import concerns, each
 from fabricctl.model.fabric import Device
 from fabricctl.model.subnet import Subnet, SubnetPort
 from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.model.words import count
 from fabricctl.plugin.protocols import Query
-from fabricctl.plugin.subnets import concerns, each
 from fabricctl.plugin.surveying import Need, Survey
 
 _NAME = "ib_identity"

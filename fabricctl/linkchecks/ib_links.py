@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fabricctl.linkparts.subnets import Cable, End, cables, each
 from fabricctl.model.fabric import Device, Fabric
 from fabricctl.model.lanes import LANES, described, link_gbps
 from fabricctl.model.subnet import Subnet, SubnetPort
 from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.plugin.protocols import Query
-from fabricctl.plugin.subnets import Cable, End, cables, each
 from fabricctl.plugin.surveying import Need, Survey
 
 _NAME = "ib_links"
@@ -52,10 +52,10 @@ class _Links:
 
 def _judge(survey: Survey, subnet: Subnet) -> Iterator[Finding]:
     for cable in cables(survey, subnet):
-        yield _state(cable) or _speed(survey, cable)
+        yield _state(subnet, cable) or _speed(survey, cable)
 
 
-def _state(cable: Cable) -> Finding | None:
+def _state(subnet: Subnet, cable: Cable) -> Finding | None:
     """Return what is wrong with a link's state; None if it is up."""
     for end in cable.ends:
         port = end.port
@@ -70,25 +70,30 @@ def _state(cable: Cable) -> Finding | None:
             what = f"{end.label} is {port.state} ({port.physical}): {waiting}"
             step = "see that a subnet manager runs and reaches it: sminfo; systemctl status opensm"
             return _failed(cable, what, f"{port.state} ({port.physical})", step)
-        what = f"{end.label} is {port.state or 'of no known state'}"
+        what = f"{end.label} is {port.state}" if port.state else f"iblinkinfo did not list {end.label}"
         return Finding(_NAME, cable.subject, Outcome.UNKNOWN, what, next_step="look at it: iblinkinfo")
     gone = [end for end in cable.ends if end.port is None]
     if gone:
-        return _unseen(cable, gone)
+        return _unseen(subnet, cable, gone)
     return None
 
 
-def _unseen(cable: Cable, gone: list[End]) -> Finding:
+def _unseen(subnet: Subnet, cable: Cable, gone: list[End]) -> Finding:
     names = " and ".join(end.label for end in gone)
     seen = [end for end in cable.ends if end.port is not None]
     rest = "".join(f"; {end.label} is Active" for end in seen)
     host = gone[0].id.device if gone[0].id is not None else gone[0].label
+    step = f"see that {host} is on and its HCA answers: ibstat there"
+    peers = [subnet.ports.get(end.port.peer) for end in seen if end.port is not None and end.port.peer]
+    if peers and peers[0] is not None:
+        rest = f"{rest} and leads to {peers[0].node or peers[0].node_guid!r}"
+        step = f"see ib_cabling of it: if that is {host}, give it its name (rdma-ndd)"
     return Finding(
         _NAME,
         cable.subject,
         Outcome.UNKNOWN,
         f"{names} did not answer or was not seen in the subnet{rest}",
-        next_step=f"see that {host} is on and its HCA answers: ibstat there",
+        next_step=step,
     )
 
 
@@ -96,7 +101,9 @@ def _down_step(cable: Cable, end: End) -> str:
     port, other = end.port, cable.other(end)
     if port is not None and port.physical == "Disabled":
         return f"switch it on: ibportstate {port.lid} {port.number} enable"
-    far = f"see that {other.label} is on, then " if other is not None else ""
+    far = ""
+    if other is not None and other.port is None:
+        far = f"see that {other.id.device if other.id is not None else other.label} is on, then "
     return f"{far}reseat the cable at both ends, and replace it if {end.label} stays down"
 
 
@@ -124,6 +131,8 @@ def _speed(survey: Survey, cable: Cable) -> Finding:
         step = f"correct speed_gbps of {end.label} in the inventory"
         return Finding(_NAME, cable.subject, Outcome.PASS, what, measured, limit, next_step=step)
     against = f"as meant ({limit})" if expected else f"{limit} is meant, and no speed in the inventory"
+    if port.width > wanted:
+        against = f"wider than the {wanted}X that the policy means"
     return Finding(_NAME, cable.subject, Outcome.PASS, f"Active, {said}, {against}", measured, limit)
 
 

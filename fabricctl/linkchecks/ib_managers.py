@@ -6,19 +6,20 @@ master, and each one's list has only itself.
 Passes if just one says that it is master and the policy's ``links.subnet_managers`` is empty or has its node
 or its GUID; how many stand by is told.
 Fails if several are master, or the one is another.
-Unknown if none answered: whether there is none or it was not reached cannot be told from outside.
+Unknown if none answered: whether there is none or it was not reached cannot be told from outside. Also if the
+list of ports that have a subnet manager was not read, or one of them did not answer: it may be master too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fabricctl.linkparts.subnets import each
 from fabricctl.model.fabric import Device
 from fabricctl.model.subnet import Manager, Subnet
 from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.model.words import count
 from fabricctl.plugin.protocols import Query
-from fabricctl.plugin.subnets import each
 from fabricctl.plugin.surveying import Need, Survey
 
 _NAME = "ib_managers"
@@ -65,10 +66,25 @@ def _one(survey: Survey, subnet: Subnet, master: Manager, measured: str) -> Find
         step = f"stop the subnet manager on {name}, or add it to links.subnet_managers in the policy"
         return Finding(_NAME, subnet.plane, Outcome.FAIL, what, measured, limit, next_step=step)
     others = [one for one in subnet.managers if one is not master]
+    doubt = _doubt(subnet)
+    if doubt:
+        what = f"{name} is master; {doubt}: whether it is the only one is not known"
+        step = "look for others: saquery -s, then sminfo LID of each"
+        return Finding(_NAME, subnet.plane, Outcome.UNKNOWN, what, measured, limit, next_step=step)
     more = f"; {count(len(others), 'other')}: " if others else "; no other"
     more += ", ".join(f"{_named(subnet, one)} ({one.state.lower()})" for one in others)
     what = f"{name} is the only master (priority {master.priority}){more}"
     return Finding(_NAME, subnet.plane, Outcome.PASS, what, measured, limit)
+
+
+def _doubt(subnet: Subnet) -> str:
+    """Return why there may be a subnet manager that was not heard; empty if there is none."""
+    if subnet.unheard:
+        lids = ", ".join(f"LID {lid}" for lid in subnet.unheard)
+        return f"another is said to run at {lids}, and did not answer"
+    if "offers" in subnet.missing:
+        return f"which ports have a subnet manager could not be read ({subnet.missing['offers']})"
+    return ""
 
 
 def _device(subnet: Subnet, manager: Manager) -> str:
@@ -89,6 +105,8 @@ def _is_one_of(subnet: Subnet, manager: Manager, allowed: tuple[str, ...]) -> bo
         port.node_guid for port in subnet.ports.values() if port.port_guid == manager.guid
     }
     wanted = {one.lower() for one in allowed}
+    # People copy GUIDs with and without their 0x.
+    wanted |= {f"0x{one}" for one in wanted}
     return bool(guids & wanted) or _device(subnet, manager).lower() in wanted
 
 

@@ -18,12 +18,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from fabricctl.linkparts.subnets import Key, concerns, each
 from fabricctl.model.fabric import Device
 from fabricctl.model.subnet import Subnet, SubnetPort
 from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.model.words import count
 from fabricctl.plugin.protocols import Query
-from fabricctl.plugin.subnets import Key, concerns, each
 from fabricctl.plugin.surveying import Need, Survey
 
 _NAME = "ib_routing"
@@ -88,7 +88,8 @@ def _plane(subnet: Subnet) -> _Plane:
         if port.kind == "SW":
             names[port.node_guid] = port.device or port.node
             devices[port.node_guid] = port.device
-        elif port.lid and port.state == "Active":
+        elif port.lid and port.state in {"Active", ""}:
+            # Of one whose state was not said it is not known that it need not be reached.
             targets.setdefault(port.lid, port)
         peer = subnet.ports.get(port.peer) if port.peer is not None else None
         if peer is None or port.peer is None:

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from fabricctl.linkparts.ends import Cable, End, cables, unseen
 from fabricctl.model import facts
 from fabricctl.model.fabric import Device, Role
 from fabricctl.model.verdict import Finding, Outcome
-from fabricctl.plugin.ends import Cable, End, cables, unseen
 from fabricctl.plugin.protocols import Query
 from fabricctl.plugin.surveying import Need, Survey
 

@@ -13,12 +13,12 @@ is there and has less, but PAM's files set another limit for users (its ``*`` do
 
 from __future__ import annotations
 
+from fabricctl.linkparts import launchers
+from fabricctl.linkparts.hosts import bytes_said, each, listed
+from fabricctl.linkparts.launchers import LOCKED, Found, Launcher
 from fabricctl.model.fabric import Device, Role
 from fabricctl.model.verdict import Finding, Outcome
-from fabricctl.plugin import launchers
 from fabricctl.plugin.answers import Unread
-from fabricctl.plugin.hosts import bytes_said, each, listed
-from fabricctl.plugin.launchers import LOCKED, Found, Launcher
 from fabricctl.plugin.protocols import Query
 from fabricctl.plugin.surveying import Need, Observation, Survey
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from fabricctl.linkparts.ends import Cable, End, cables, unseen
 from fabricctl.model import facts, settings
 from fabricctl.model.fabric import Device, Role
 from fabricctl.model.reading import DeviceReading
 from fabricctl.model.verdict import Finding, Outcome
-from fabricctl.plugin.ends import Cable, End, cables, unseen
 from fabricctl.plugin.holding import Held, look
 from fabricctl.plugin.protocols import Query
 from fabricctl.plugin.surveying import Need, Survey
@@ -48,7 +48,10 @@ class _Mtu:
             if isinstance(held, str):
                 bad.append(self._unknown(link, end, held))
                 continue
-            found = [*self._netdev(link, end, held), *self._rdma(link, end, held)]
+            found, more = list(self._netdev(link, end, held)), list(self._rdma(link, end, held))
+            # An interface that is not there has neither MTU; that is told once.
+            nothing = any(finding.outcome is Outcome.UNKNOWN for finding in found)
+            found += [each for each in more if not nothing or each.outcome is not Outcome.UNKNOWN]
             bad += found
             if not found:
                 good.append(f"{end} {held.known[settings.MTU]}")

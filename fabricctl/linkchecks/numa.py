@@ -9,17 +9,18 @@ found.
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from fabricctl.linkparts import pci
+from fabricctl.linkparts.hosts import each, whole
+from fabricctl.linkparts.pci import Function, Tree
 from fabricctl.model.fabric import Device, Port, Role
 from fabricctl.model.policy import LinkPolicy
 from fabricctl.model.verdict import Finding, Outcome
-from fabricctl.plugin import pci
 from fabricctl.plugin.answers import Unread
-from fabricctl.plugin.hosts import each, whole
-from fabricctl.plugin.pci import Function
 from fabricctl.plugin.protocols import Answers, Query
 from fabricctl.plugin.surveying import Need, Observation, Survey, cable
 
@@ -89,17 +90,17 @@ class _Numa:
 
 
 def _judge(survey: Survey, device: Device, seen: Observation) -> Iterator[Finding]:
+    read = functools.cache(lambda: _read(seen.answers))
     for port in device.ports:
         subject = cable(survey.fabric, port.id)
         try:
-            yield _of_port(survey.rules, subject, port, seen.answers)
+            yield _of_port(survey.rules, subject, port, pci.read(seen.answers), read)
         except Unread as exc:
             step = f"on {device.name}: cat /sys/class/net/{port.id.port}/device/numa_node"
             yield Finding(_NAME, subject, Outcome.UNKNOWN, str(exc), next_step=step)
 
 
-def _of_port(rules: LinkPolicy, subject: str, port: Port, answers: Answers) -> Finding:
-    tree = pci.read(answers)
+def _of_port(rules: LinkPolicy, subject: str, port: Port, tree: Tree, read: Callable[[], _Served]) -> Finding:
     functions = tree.of(port.id)
     nodes = _numbers(tree.files.get(_ONLINE, "0"))
     if len(nodes) <= 1:
@@ -112,7 +113,7 @@ def _of_port(rules: LinkPolicy, subject: str, port: Port, answers: Answers) -> F
         step = "set the NUMA nodes per socket in the BIOS; for a guest, in the hypervisor"
         outcome = Outcome.UNKNOWN if rules.numa_affinity else Outcome.PASS
         return Finding(_NAME, subject, outcome, what, next_step=step)
-    return _served(rules, subject, port, _home(near), _read(answers))
+    return _served(rules, subject, port, _home(near), read())
 
 
 def _served(rules: LinkPolicy, subject: str, port: Port, home: _Home, served: _Served) -> Finding:

@@ -20,13 +20,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from fabricctl.linkparts import pci
+from fabricctl.linkparts.hosts import each
+from fabricctl.linkparts.pci import EXPRESS, Function, Tree
 from fabricctl.model.fabric import Device, Port
 from fabricctl.model.policy import LinkPolicy
 from fabricctl.model.verdict import Finding, Outcome
-from fabricctl.plugin import pci
 from fabricctl.plugin.answers import Unread
-from fabricctl.plugin.hosts import each
-from fabricctl.plugin.pci import EXPRESS, Function, Tree
 from fabricctl.plugin.protocols import Query
 from fabricctl.plugin.surveying import Need, Observation, Survey, cable
 

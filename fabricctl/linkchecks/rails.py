@@ -18,12 +18,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from fabricctl.linkparts import pci
+from fabricctl.linkparts.hosts import nodes, unanswered
+from fabricctl.linkparts.pci import Tree
 from fabricctl.model.fabric import Device, LinkLayer, Port
 from fabricctl.model.verdict import Finding, Outcome
-from fabricctl.plugin import pci
 from fabricctl.plugin.answers import Unread
-from fabricctl.plugin.hosts import nodes, unanswered
-from fabricctl.plugin.pci import Tree
 from fabricctl.plugin.protocols import Query
 from fabricctl.plugin.surveying import Need, Survey, cable
 
@@ -43,6 +43,32 @@ class _Node:
     verbs: tuple[str, ...]
     order: tuple[int, ...]
     addresses: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Usual:
+    """What most nodes of a kind have, each with how many do; None where too few are alike.
+
+    Parameters
+    ----------
+    verbs
+        The verbs device of each rail.
+    order
+        The rails by PCI address.
+    nodes
+        How many nodes there are.
+    """
+
+    verbs: tuple[tuple[str | None, int], ...]
+    order: tuple[str | None, int]
+    nodes: int
+
+    @classmethod
+    def of(cls, alike: Sequence[_Node]) -> _Usual:
+        """Return what most of some nodes of one kind have."""
+        verbs = tuple(_usual(devices) for devices in zip(*(node.verbs for node in alike), strict=True))
+        orders = [" ".join(map(str, node.order)) for node in alike if node.order]
+        return cls(verbs, _usual(orders), len(alike))
 
 
 class _Rails:
@@ -65,17 +91,18 @@ class _Rails:
             ports = _railed(device)
             if not ports:
                 continue
+            step = f"on {device.name}: ls -l /sys/class/net/*/device"
             try:
                 tree = pci.read(seen.answers)
+                there = [port for port in ports if port.id.port not in tree.absent]
+                findings += _carried(survey, there, tree)
                 found.append(_node(device, ports, tree))
             except Unread as exc:
-                step = f"on {device.name}: ls -l /sys/class/net/*/device"
                 findings.append(Finding(_NAME, device.name, Outcome.UNKNOWN, str(exc), next_step=step))
-                continue
-            findings += _carried(survey, ports, tree)
-        for node in found:
-            alike = [other for other in found if other.kind == node.kind]
-            findings += _of_node(node, alike, in_order=survey.rules.rails_in_order)
+        for alike in _kinds(found):
+            usual = _Usual.of(alike)
+            for node in alike:
+                findings += _of_node(node, usual, in_order=survey.rules.rails_in_order)
         return tuple(findings)
 
 
@@ -109,7 +136,10 @@ def _node(device: Device, ports: Sequence[Port], tree: Tree) -> _Node:
 
 
 def _place(address: str) -> tuple[int, ...]:
-    return tuple(int(part, 16) for part in address.replace(".", ":").split(":") if part)
+    try:
+        return tuple(int(part, 16) for part in address.replace(".", ":").split(":") if part)
+    except ValueError:
+        raise Unread(f"unparsable: {address!r:.40} is no PCI address") from None
 
 
 def _carried(survey: Survey, ports: Sequence[Port], tree: Tree) -> Iterator[Finding]:
@@ -132,9 +162,17 @@ def _carried(survey: Survey, ports: Sequence[Port], tree: Tree) -> Iterator[Find
         yield Finding(_NAME, subject, Outcome.FAIL, what, ", ".join(carries), port.rdma, next_step=step)
 
 
-def _of_node(node: _Node, alike: Sequence[_Node], *, in_order: bool) -> Iterator[Finding]:
+def _kinds(found: Sequence[_Node]) -> Iterator[list[_Node]]:
+    """Walk the nodes of each kind."""
+    kinds: dict[tuple[str, int], list[_Node]] = {}
+    for node in found:
+        kinds.setdefault(node.kind, []).append(node)
+    yield from kinds.values()
+
+
+def _of_node(node: _Node, usual: _Usual, *, in_order: bool) -> Iterator[Finding]:
     name = node.device.name
-    bad = tuple(_unlike(node, alike))
+    bad = tuple(_unlike(node, usual))
     if in_order:
         bad += tuple(_disordered(node))
     if bad:
@@ -144,7 +182,7 @@ def _of_node(node: _Node, alike: Sequence[_Node], *, in_order: bool) -> Iterator
         f"{port.rail} {port.rdma or port.id.port} {address}".strip()
         for port, address in zip(node.ports, node.addresses, strict=True)
     )
-    others = f"as {len(alike)} nodes of its kind" if len(alike) > 1 else "the only node of its kind"
+    others = f"as {usual.nodes} nodes of its kind" if usual.nodes > 1 else "the only node of its kind"
     yield Finding(
         _NAME, name, Outcome.PASS, f"rails in order: {at}; {others}" if in_order else f"rails: {at}; {others}"
     )
@@ -159,7 +197,7 @@ def _disordered(node: _Node) -> Iterator[Finding]:
         yield Finding(_NAME, node.device.name, Outcome.FAIL, what, said, "ascending", next_step=step)
 
 
-def _unlike(node: _Node, alike: Sequence[_Node]) -> Iterator[Finding]:
+def _unlike(node: _Node, alike: _Usual) -> Iterator[Finding]:
     """Compare a node with the others of its kind."""
     name = node.device.name
     step = (
@@ -167,14 +205,13 @@ def _unlike(node: _Node, alike: Sequence[_Node]) -> Iterator[Finding]:
         "rdma-persistent-naming), or correct its inventory"
     )
     for at, port in enumerate(node.ports):
-        usual, count = _usual([other.verbs[at] for other in alike])
+        usual, count = alike.verbs[at]
         if usual is None or node.verbs[at] == usual:
             continue
         mine = node.verbs[at] or "no verbs device"
         what = f"rail {port.rail} is {mine}, on {count} others of its kind it is {usual}"
         yield Finding(_NAME, name, Outcome.FAIL, what, node.verbs[at], usual, next_step=step)
-    orders = [" ".join(map(str, other.order)) for other in alike if other.order]
-    order, count = _usual(orders)
+    order, count = alike.order
     if node.order and order is not None and " ".join(map(str, node.order)) != order:
         mine = ", ".join(map(str, node.order))
         usual = order.replace(" ", ", ")

@@ -16,15 +16,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from fabricctl.linkparts import pci
+from fabricctl.linkparts.hosts import listed, nodes, unanswered
+from fabricctl.linkparts.pci import Function, Tree
 from fabricctl.model import facts
 from fabricctl.model.fabric import Device
 from fabricctl.model.names import PortId
 from fabricctl.model.reading import Known
 from fabricctl.model.verdict import Finding, Outcome
-from fabricctl.plugin import pci
 from fabricctl.plugin.answers import Unread
-from fabricctl.plugin.hosts import listed, nodes, unanswered
-from fabricctl.plugin.pci import Function, Tree
 from fabricctl.plugin.protocols import Query
 from fabricctl.plugin.surveying import Need, Observation, Survey, cable
 

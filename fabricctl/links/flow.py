@@ -56,6 +56,8 @@ class Request:
         Name of the node from which InfiniBand is looked at; empty chooses one for each plane.
     limited
         Whether `devices` are not all.
+    named
+        Names of the devices that a limited run is about, also of those that are not asked.
     """
 
     devices: tuple[Device, ...]
@@ -63,6 +65,7 @@ class Request:
     interval_s: float = 10.0
     vantage: str = ""
     limited: bool = False
+    named: frozenset[str] = frozenset()
 
 
 def checks_of(names: Sequence[str]) -> tuple[LinkCheck, ...]:
@@ -80,7 +83,8 @@ def asked(fabric: Fabric, devices: Sequence[Device]) -> tuple[Device, ...]:
     """
     found = tuple(device for device in devices if device.role is Role.NODE or device.driver)
     if not found:
-        raise UsageError("there is no device to ask", where=fabric.source, next_step="see --limit")
+        step = "see --limit; InfiniBand's switches are looked at from a node: name one too"
+        raise UsageError("there is no device to ask", where=fabric.source, next_step=step)
     return found
 
 
@@ -131,6 +135,7 @@ def survey(
         history=past,
         now=time.time(),
         limited=request.limited,
+        named=request.named,
         wiring=meant.wiring,
     )
 

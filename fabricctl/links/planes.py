@@ -177,8 +177,26 @@ def second_choices(
 
 
 def subnets(fabric: Fabric, views: Sequence[View], seen: Mapping[str, Observation]) -> tuple[Subnet, ...]:
-    """Return what was seen of each plane."""
-    return tuple(_subnet(fabric, view, seen) for view in views)
+    """Return what was seen of each plane; planes that turn out to be one subnet are one.
+
+    So they do where an inventory leaves out the cables between its switches.
+    """
+    found: list[Subnet] = []
+    switches: list[frozenset[str]] = []
+    for view in views:
+        subnet = _subnet(fabric, view, seen)
+        # A HCA with two ports may be in two planes; a switch is in one.
+        mine = frozenset(port.node_guid for port in subnet.ports.values() if port.kind == "SW")
+        same = next((at for at, others in enumerate(switches) if not mine.isdisjoint(others)), None)
+        if same is None:
+            found.append(subnet)
+            switches.append(mine)
+        else:
+            members = (*found[same].members, *subnet.members)
+            found[same] = dataclasses.replace(found[same], members=members)
+    if len(found) == 1 and len(views) > 1:
+        found[0] = dataclasses.replace(found[0], plane="InfiniBand")
+    return tuple(found)
 
 
 def _saw(view: View, seen: Mapping[str, Observation]) -> bool:

@@ -154,7 +154,7 @@ def _by_script(device: Device, wanted: Sequence[Query], transport: Transport, in
     first = {key: answer for key, answer in answers.items() if not key.startswith(_AGAIN)}
     begun, ended = _number(first, _UPTIME), _number(later, _UPTIME)
     passed_s = ended - begun if begun is not None and ended is not None else 0.0
-    return _Seen(first, later, reply.stdout, sent_at, done_at, max(0.0, passed_s))
+    return _Seen(first, later, reply.stdout, reply.sent_at or sent_at, done_at, max(0.0, passed_s))
 
 
 def _by_lines(device: Device, wanted: Sequence[Query], transport: Transport, interval_s: float) -> _Seen:

@@ -104,7 +104,9 @@ class Subnet:
     interval_s
         Seconds between the two.
     managers
-        What the subnet administrator says of subnet managers, the master included.
+        What subnet managers say of themselves, the master included.
+    unheard
+        LIDs of ports that say they have a subnet manager, which did not answer.
     duplicates
         What the tools said of GUIDs that occur twice, one line each.
     complaints
@@ -113,8 +115,8 @@ class Subnet:
         By node GUID of a switch: the port by which packets leave it, by destination LID; what it drops is not
         in it.
     missing
-        By what is missing (``links``, ``counters``, ``managers``, ``routes``): why. What is missing is
-        unknown.
+        By what is missing (``links``, ``counters``, ``managers``, ``offers``: which ports have a manager,
+        ``routes``): why. What is missing is unknown.
     """
 
     plane: str
@@ -128,6 +130,7 @@ class Subnet:
     counted: tuple[tuple[int, int] | None, tuple[int, int] | None] = (None, None)
     interval_s: float = 0.0
     managers: tuple[Manager, ...] = ()
+    unheard: tuple[int, ...] = ()
     duplicates: tuple[str, ...] = ()
     complaints: tuple[str, ...] = ()
     routes: Mapping[str, Mapping[int, int]] = field(default_factory=dict)

@@ -115,6 +115,8 @@ class Survey:
         Unix time in seconds.
     limited
         Whether only some devices were asked: then what is not there is no finding.
+    named
+        Names of the devices that a limited run is about: also of switches that nobody asks.
     wiring
         InfiniBand's cables as they are meant to be, where not the inventory says them.
     """
@@ -127,6 +129,7 @@ class Survey:
     history: Mapping[PortId, tuple[PortPast, ...]] = field(default_factory=dict)
     now: float = 0.0
     limited: bool = False
+    named: frozenset[str] = frozenset()
     wiring: Wiring | None = None
 
     @property

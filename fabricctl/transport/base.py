@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -12,11 +12,18 @@ from fabricctl.model.fabric import Device
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a script printed, and its exit status."""
+    """What a script printed, and its exit status.
+
+    Parameters
+    ----------
+    sent_at
+        Unix time in seconds when the connection stood and the script was sent; 0 if that is not known.
+    """
 
     rc: int
     stdout: str
     stderr: str
+    sent_at: float = field(default=0.0, compare=False)
 
 
 class Process(Protocol):

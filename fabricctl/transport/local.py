@@ -129,6 +129,7 @@ def _popen(device: Device, argv: tuple[str, ...]) -> subprocess.Popen[bytes]:
 
 
 def _run(device: Device, argv: tuple[str, ...], given: bytes, deadline_s: float) -> Reply:
+    sent_at = time.time()
     with _popen(device, argv) as child:
         try:
             out, err = child.communicate(given, timeout=deadline_s)
@@ -138,7 +139,7 @@ def _run(device: Device, argv: tuple[str, ...], given: bytes, deadline_s: float)
             ) from None
         finally:
             _end(child, grace_s=0.0)
-    return Reply(child.returncode, shell.text(out), shell.text(err))
+    return Reply(child.returncode, shell.text(out), shell.text(err), sent_at)
 
 
 def _end(child: subprocess.Popen[bytes], *, grace_s: float) -> None:

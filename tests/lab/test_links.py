@@ -170,7 +170,7 @@ def test_a_healthy_lab_passes_every_check(links: Links) -> None:
 
 
 def test_a_healthy_lab_gives_no_false_alarm_in_20_rounds(links: Links) -> None:
-    process = links.start("", "node1,node2,leaf1", "--watch")
+    process = links.start("", "", "--watch")
     assert process.stdout is not None
     try:
         for number in range(1, ROUNDS + 1):

@@ -43,6 +43,7 @@ class Exchange:
         RefusedError
             It printed more than 64 MiB.
         """
+        sent_at = time.time()
         writer = self._spawn(lambda: self._feed(given))
         reader = self._spawn(lambda: self._collect(self.channel.recv_stderr, self._stderr, until_s))
         try:
@@ -63,7 +64,7 @@ class Exchange:
                 "the command ended without an exit status: it was killed, or the connection broke",
                 device=self.device,
             )
-        return Reply(rc, shell.text(bytes(stdout)), shell.text(bytes(self._stderr)))
+        return Reply(rc, shell.text(bytes(stdout)), shell.text(bytes(self._stderr)), sent_at)
 
     def _spawn(self, work: Callable[[], None]) -> threading.Thread:
         def quietly() -> None:

@@ -55,9 +55,9 @@ def host(tmp_path: Path) -> Host:
     return Host(tmp_path)
 
 
-def test_only_what_counts_is_asked_twice_and_keys_are_of_the_port() -> None:
+def test_all_is_asked_twice_and_keys_are_of_the_port() -> None:
     one, two = asking.queries(Hca("mlx5_0")), asking.queries(Hca("mlx5_0", 2))
-    assert [query.counts for query in one] == [True, False]
+    assert [query.counts for query in one] == [True, True]
     assert not {query.key for query in one} & {query.key for query in two}
 
 
@@ -151,3 +151,21 @@ def test_a_script_that_is_ended_leaves_nothing_behind(host: Host) -> None:
         running.terminate()
         assert running.wait(5) == 143
     assert list(host.temporary.iterdir()) == []
+
+
+def test_routes_are_read_at_the_moment_of_the_cables_only(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, kept = host.env, host.temporary.parent / "kept"
+    kept.mkdir()
+    monkeypatch.setattr(Host, "env", {**own, "FABRICCTL_TMP": str(kept)})
+    assert asking.parts(host.ask(1, Hca("mlx5_0"))) == {}
+    assert host.called("dump_fts") == []
+    assert asking.parts(host.ask(1, Hca("mlx5_0")))["routes"].stdout == "dump_fts out\n"
+    assert list(host.temporary.iterdir()) == []
+
+
+def test_a_host_on_which_no_script_can_begin_says_why() -> None:
+    answer = Answer(1, "", "mktemp: failed to create directory via template: No space left on device\n")
+    assert asking.parts(answer) == {}
+    assert asking.why(answer, {}, "links").endswith("No space left on device")

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from fabricctl.infiniband.asking import parts
 from fabricctl.infiniband.seen import wiring
 from fabricctl.model.verdict import Outcome
+from fabricctl.plugin import finder
 
 CHECK = "ib_cabling"
 PASS, FAIL, UNKNOWN = Outcome.PASS, Outcome.FAIL, Outcome.UNKNOWN
@@ -14,7 +16,7 @@ def test_every_cable_is_where_it_is_meant_to_be(pod: Any) -> None:
     found = pod.judge(CHECK, "good")
     assert pod.odd(found) == {}
     assert len(found) == 13
-    assert found["InfiniBand"].what == "12 of 12 devices were seen, 12 nodes in all"
+    assert found["InfiniBand"].what == "12 of 12 devices were seen from node1/ib0, 12 nodes in all"
 
 
 def test_two_swapped_cables_in_plain_words(pod: Any) -> None:
@@ -22,7 +24,10 @@ def test_two_swapped_cables_in_plain_words(pod: Any) -> None:
     assert pod.odd(found) == {"node3/ib0 - leaf1/3": FAIL, "node4/ib0 - leaf1/4": FAIL}
     one = found["node3/ib0 - leaf1/3"]
     assert one.what == "node3/ib0 should be on leaf1/3, is on leaf1/4; node4/ib0 the other way round"
-    assert one.next_step == "swap the cables at leaf1/3 and leaf1/4, or correct the inventory"
+    assert one.next_step == (
+        "swap the cables at leaf1/3 and leaf1/4, or correct the inventory; "
+        "if they are right, the hosts have each other's node description (ibstat there)"
+    )
 
 
 def test_a_limited_run_names_the_other_cable_of_a_swap_too(pod: Any) -> None:
@@ -138,3 +143,70 @@ def test_the_recorded_look_is_what_the_scripts_parts_name(pod: Any) -> None:
     answers, _ = pod.answers("good")
     names = list(parts(next(iter(answers.values()))))
     assert names[:5] == ["topology", "errors", "links", "master", "offers"]
+
+
+def test_nodes_of_one_description_may_be_those_that_are_meant(pod: Any) -> None:
+    survey = pod.survey("good")
+    stock = {"id": None, "device": "", "node": "MT4129 ConnectX7 Mellanox Technologies"}
+    for name in ("node3", "node4"):
+        survey = pod.with_port(survey, f"{name}/ib0", **stock)
+    found = pod.of(CHECK, survey)
+    assert pod.odd(found) == {"node3/ib0 - leaf1/3": UNKNOWN, "node4/ib0 - leaf1/4": UNKNOWN}
+    assert all("it may be the same" in found[subject].what for subject in pod.odd(found))
+    assert stock["node"] not in found  # told once is enough
+
+
+def test_strangers_of_one_description_are_each_where_they_are(pod: Any) -> None:
+    pod.fabric = _without(_without(pod.fabric, "node3"), "node4")
+    survey = pod.survey("good")
+    for name in ("node3", "node4"):
+        survey = pod.with_port(survey, f"{name} mlx5_0/1", node="MT4129 ConnectX7")
+    found = finder.link_check(CHECK).judge(survey)
+    where = [one.what.partition(", ")[2] for one in found if one.measured == "unexpected"]
+    assert sorted(where) == ["plugged in at leaf1/3", "plugged in at leaf1/4"]
+
+
+def test_a_node_that_has_the_name_of_another_makes_neither_cable_fail(pod: Any) -> None:
+    survey = pod.survey("good")
+    node4 = pod.port(survey.subnets[0], "node4/ib0")
+    survey = pod.with_port(survey, "node3/ib0", id=node4.id, device="node4", node=node4.node)
+    found = pod.of(CHECK, survey)
+    assert set(pod.odd(found).values()) == {UNKNOWN}
+    assert "several nodes call themselves node4" in found["node3/ib0 - leaf1/3"].what
+
+
+def test_a_description_with_a_slash_is_no_device(pod: Any) -> None:
+    survey = pod.survey("good")
+    for number in range(1, 9):
+        survey = pod.with_port(survey, f"spine1/{number}", id=None, device="", node="spine1/lab: new")
+    found = pod.of(CHECK, survey)
+    assert set(pod.odd(found).values()) == {UNKNOWN}
+    assert found["leaf1/5 - spine1/1"].what == (
+        "leaf1/5 should be on spine1/1, is on spine1/lab: new/1: it may be the same"
+    )
+
+
+def test_a_leaf_that_is_cut_off_says_which_ends_are_down(pod: Any) -> None:
+    survey = pod.survey("good")
+    behind = {"leaf2", "node5", "node6", "node7", "node8"}
+    ports = {
+        key: dataclasses.replace(port, peer=None, state="Down", physical="Polling")
+        if port.label in {"spine1/2", "spine2/2"}
+        else port
+        for key, port in survey.subnets[0].ports.items()
+        if port.device not in behind
+    }
+    subnet = dataclasses.replace(survey.subnets[0], ports=ports)
+    found = pod.of(CHECK, dataclasses.replace(survey, subnets=(subnet,)))
+    assert found["leaf2"].what == (
+        "leaf2 was not seen: spine1/2 and spine2/2 are Down, and what its other cables lead to was not seen"
+    )
+    assert found["leaf2/5 - spine1/2"].outcome is FAIL
+    assert found["leaf2/5 - spine1/2"].next_step.startswith("see that leaf2 is on, then reseat")
+
+
+def test_a_limited_run_is_about_switches_that_nobody_asks_too(pod: Any) -> None:
+    survey = dataclasses.replace(pod.survey("good", only=("node1",)), named=frozenset({"node1", "leaf2"}))
+    assert "node5/ib0 - leaf2/1" in pod.of(CHECK, survey)
+    assert "node5/ib0 - leaf2/1" in pod.of("ib_links", survey)
+    assert "node2/ib0 - leaf1/2" not in pod.of("ib_links", survey)

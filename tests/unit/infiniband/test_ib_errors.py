@@ -26,7 +26,7 @@ def test_counters_that_rise_fail_and_old_ones_are_told(pod: Any) -> None:
         "node4/ib0 - leaf1/4": FAIL,
         "leaf2/5 - spine1/2": FAIL,
         "node2/ib0 - leaf1/2": FAIL,
-        "node6/ib0 - leaf2/2": UNKNOWN,
+        "node6/ib0 - leaf2/2": FAIL,
     }
     symbols = found["node4/ib0 - leaf1/4"]
     assert symbols.what == "node4/ib0: SymbolErrorCounter rose by 50 in 10.0 s (5/s); 0/s is allowed"
@@ -42,8 +42,17 @@ def test_errors_from_upstream_blame_the_other_end(pod: Any) -> None:
     assert one.next_step.startswith("look for the other ports of node2")
 
 
-def test_a_full_counter_is_unknown_and_not_zero(pod: Any) -> None:
+def test_a_counter_that_was_filled_meanwhile_has_risen(pod: Any) -> None:
     one = pod.judge(CHECK, "rising")["node6/ib0 - leaf2/2"]
+    assert one.outcome is FAIL
+    assert one.what.startswith("leaf2/2: SymbolErrorCounter rose by 65535 in 10.0 s")
+
+
+def test_a_counter_that_was_full_before_is_unknown_and_not_zero(pod: Any) -> None:
+    survey = pod.survey("rising")
+    subnet = dataclasses.replace(survey.subnets[0], counters=survey.subnets[0].later)
+    one = pod.of(CHECK, dataclasses.replace(survey, subnets=(subnet,)))["node6/ib0 - leaf2/2"]
+    assert one.outcome is UNKNOWN
     assert one.what == "leaf2/2: SymbolErrorCounter (65535) is full: what came since is not counted"
     assert "perfquery -R" in one.next_step
 
@@ -59,7 +68,7 @@ def test_the_same_value_of_a_64_bit_counter_is_not_full(pod: Any) -> None:
 
 def test_the_limit_is_the_policys(pod: Any) -> None:
     pod.rules = LinkPolicy(error_per_s=5.0)
-    assert pod.odd(pod.judge(CHECK, "rising")) == {"node6/ib0 - leaf2/2": UNKNOWN}
+    assert pod.odd(pod.judge(CHECK, "rising")) == {"node6/ib0 - leaf2/2": FAIL}
 
 
 def test_a_counter_that_somebody_cleared_is_unknown(pod: Any) -> None:
@@ -91,3 +100,18 @@ def test_one_look_counts_nothing(pod: Any) -> None:
     subnet = dataclasses.replace(survey.subnets[0], interval_s=0.0)
     found = finder.link_check(CHECK).judge(dataclasses.replace(survey, subnets=(subnet,)))
     assert {one.outcome for one in found} == {UNKNOWN}
+
+
+def test_a_cable_of_which_neither_end_was_seen_is_told_once(pod: Any) -> None:
+    survey = pod.survey("good")
+    gone = {
+        key: port
+        for key, port in survey.subnets[0].ports.items()
+        if port.label not in {"node6/ib0", "leaf2/2"}
+    }
+    subnet = dataclasses.replace(survey.subnets[0], ports=gone)
+    found = pod.of(CHECK, dataclasses.replace(survey, subnets=(subnet,)))
+    one = found["node6/ib0 - leaf2/2"]
+    assert one.outcome is UNKNOWN
+    assert one.what == "node6/ib0 and leaf2/2 were not seen, and their counters not read"
+    assert one.next_step == "see why ib_links did not see node6/ib0 - leaf2/2"

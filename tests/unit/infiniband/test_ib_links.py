@@ -133,3 +133,18 @@ def test_a_plane_that_was_not_seen_is_unknown_once(pod: Any) -> None:
 def test_a_fabric_without_infiniband_is_no_matter(pod: Any) -> None:
     survey = dataclasses.replace(pod.survey("good"), subnets=())
     assert pod.of(CHECK, survey) == {}
+
+
+def test_a_wider_link_than_the_policy_means_is_told(pod: Any) -> None:
+    pod.rules = LinkPolicy(ib_width=2)
+    one = pod.judge(CHECK, "good")["node3/ib0 - leaf1/3"]
+    assert one.outcome is PASS
+    assert one.what.endswith("wider than the 2X that the policy means")
+
+
+def test_an_end_that_leads_to_somebody_without_a_name_says_so(pod: Any) -> None:
+    stock = {"id": None, "device": "", "node": "MT4129 ConnectX7"}
+    one = pod.of(CHECK, pod.with_port(pod.survey("good"), "node3/ib0", **stock))["node3/ib0 - leaf1/3"]
+    assert one.outcome is UNKNOWN
+    assert one.what.endswith("leaf1/3 is Active and leads to 'MT4129 ConnectX7'")
+    assert "rdma-ndd" in one.next_step

@@ -66,3 +66,21 @@ def test_only_managers_that_are_no_master_are_unknown(pod: Any) -> None:
     subnet = dataclasses.replace(survey.subnets[0], managers=(standby,))
     (one,) = pod.of(CHECK, dataclasses.replace(survey, subnets=(subnet,))).values()
     assert one.outcome is Outcome.UNKNOWN
+
+
+def test_where_the_list_of_managers_was_not_read_one_master_is_unknown(pod: Any) -> None:
+    survey = pod.survey("good")
+    missing = {"offers": "saquery: the program is not installed"}
+    subnet = dataclasses.replace(survey.subnets[0], missing=missing)
+    (one,) = pod.of(CHECK, dataclasses.replace(survey, subnets=(subnet,))).values()
+    assert one.outcome is Outcome.UNKNOWN
+    assert "saquery: the program is not installed" in one.what
+
+
+def test_a_second_manager_that_does_not_answer_may_be_master_too(pod: Any) -> None:
+    survey = pod.survey("good")
+    assert survey.subnets[0].unheard == ()
+    subnet = dataclasses.replace(survey.subnets[0], unheard=(7,))
+    (one,) = pod.of(CHECK, dataclasses.replace(survey, subnets=(subnet,))).values()
+    assert one.outcome is Outcome.UNKNOWN
+    assert "another is said to run at LID 7, and did not answer" in one.what

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 
-from fabricctl.infiniband import counting, discovery, linkinfo, managing, routing
+from fabricctl.infiniband import counting, discovery, linkinfo, managing, routing, seen
 from fabricctl.model.lanes import described, generation, lane_gbps, link_gbps
 
 LEAF, NODE = "0xb8cef60300000010", "0x0c42a10300000011"
@@ -209,3 +210,47 @@ def test_a_node_that_stops_to_answer_is_uncounted(pod: Any) -> None:
     subnet = pod.subnet("silent_later")
     assert pod.port(subnet, "leaf2/2").silent
     assert "node6/ib0" not in {port.label for port in subnet.ports.values()}
+
+
+# Recorded from ibqueryerrors 44.0 on ibsim, of a node that lost every second MAD.
+UNREACHED = (
+    "./libibnetdisc/query_smp.c:186; umad (DR path slid 0; dlid 0; 0,{route} Attr 0x11:0) "
+    "bad status 110; Connection timed out\n"
+)
+
+
+def _unread(pod: Any, said: str, checked: int) -> tuple[set[str], set[str]]:
+    """Return the labels of ports that were not read if ``ibqueryerrors`` said this, and all there are."""
+    subnet = pod.subnet("good")
+    listed = frozenset(port.node_guid for port in subnet.ports.values())
+    count = counting.parse("", "", said)
+    count = dataclasses.replace(count, checked=(checked, 36), listed=listed)
+    found = seen.uncounted(subnet, [count])
+    return {subnet.ports[key].label for key in found}, {port.label for port in subnet.ports.values()}
+
+
+def test_a_node_that_ibqueryerrors_missed_is_known_by_its_route(pod: Any) -> None:
+    first = next(port for port in pod.subnet("good").ports.values() if port.label == "node6/ib0")
+    assert first.peer is not None
+    some, _ = _unread(pod, UNREACHED.format(route="1,5,2,2"), 11)
+    assert some == {"node6/ib0"}
+
+
+@pytest.mark.parametrize(
+    ("routes", "checked"),
+    [
+        ((), 11),  # no reason was said
+        (("1,5,2,2",), 10),  # another one is missing too
+        (("1,5",), 11),  # a switch: there may be more behind it
+        (("1,5,2,2,7",), 11),  # no such route
+    ],
+)
+def test_nodes_that_are_missing_without_a_reason_make_all_unknown(
+    pod: Any, routes: tuple[str, ...], checked: int
+) -> None:
+    some, every = _unread(pod, "".join(UNREACHED.format(route=route) for route in routes), checked)
+    assert some == every
+
+
+def test_a_node_that_came_meanwhile_makes_nothing_unknown(pod: Any) -> None:
+    assert _unread(pod, "", 13)[0] == set()

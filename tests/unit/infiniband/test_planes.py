@@ -172,3 +172,15 @@ def test_a_plane_of_which_the_host_did_not_answer_says_why(pod: Any) -> None:
     assert subnet.missing["counters"] == "node1 could not be asked: no route to host"
     (subnet,) = planes.subnets(pod.fabric, views, {})
     assert subnet.missing["counters"] == "node1 was not asked"
+
+
+def test_planes_that_are_one_subnet_after_all_are_judged_once(pod: Any) -> None:
+    apart = tuple(link for link in pod.fabric.links if not link.b.device.startswith("spine"))
+    pod.fabric = Fabric(pod.fabric.devices, apart, source="/inventory.yml")
+    views = planes.views(pod.fabric, pod.fabric.devices, "")
+    assert len(views) > 1
+    answers = pod.observed("good")
+    hcas = {view.vantage.device: answers for view in views if view.vantage is not None}
+    (subnet,) = planes.subnets(pod.fabric, [view for view in views if view.vantage is not None], hcas)
+    assert subnet.plane == "InfiniBand"
+    assert {str(port) for port in subnet.members} >= {"leaf1/1", "leaf2/1", "node1/ib0", "node8/ib0"}

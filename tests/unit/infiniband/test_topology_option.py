@@ -27,3 +27,12 @@ def test_a_file_that_holds_none_or_is_not_there(pod: Any, tmp_path: Path) -> Non
     file.write_text("")
     with pytest.raises(UsageError, match="it holds no cables"):
         _wiring(pod.fabric, file)
+
+
+def test_a_file_that_is_cut_off_is_no_topology(pod: Any, tmp_path: Path) -> None:
+    answers, _ = pod.answers("good")
+    text = parts(next(iter(answers.values())))["topology"].stdout
+    file = tmp_path / "fabric.topo"
+    file.write_text(text[: len(text) // 2])
+    with pytest.raises(UsageError, match="it is cut off"):
+        _wiring(pod.fabric, file)

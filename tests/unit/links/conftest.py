@@ -33,7 +33,15 @@ POLICY = Policy(
     limits=Limits(latency=(), loss=None),
     links=LinkPolicy(interval_s=10, stable_s=600),
 )
-NIC_COUNTERS = ("rx_errors", "rx_crc_errors", "tx_errors", "rx_dropped", "tx_dropped", "rx_missed_errors")
+NIC_COUNTERS = (
+    "rx_errors",
+    "rx_crc_errors",
+    "tx_errors",
+    "rx_dropped",
+    "tx_dropped",
+    "rx_missed_errors",
+    "port_xmit_wait",
+)
 
 
 def roce_fabric(nic: str = "rxe", switch: str = "linux") -> Fabric:

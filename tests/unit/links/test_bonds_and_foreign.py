@@ -130,3 +130,38 @@ def test_the_scripts_run_in_a_plain_shell(site: Any, tmp_path: Path) -> None:
             )
             assert "yntax error" not in ran.stderr, (name, ran.stderr)
             assert "not found" not in ran.stderr.replace("ip: not found", ""), (name, ran.stderr)
+
+
+def test_a_member_that_lacp_has_not_joined_fails(site: Any) -> None:
+    # made by hand after networking/bonding.rst, "Aggregator ID" of each member in mode 802.3ad
+    said = bond(*GOOD).replace("Permanent", "Aggregator ID: 1\nPermanent")
+    site.answer("node1", BONDS, said)
+    assert site.bad("bonds") == []
+    site.answer("node1", BONDS, said[::-1].replace("1 :DI rotagerggA", "2 :DI rotagerggA", 1)[::-1])
+    assert site.bad("bonds") == [
+        (
+            Outcome.FAIL,
+            "node1/eth1",
+            (
+                "LACP has not joined the members of node1/eth1 to one: ens1f0 is in aggregator 1, "
+                "ens1f1 is in aggregator 2"
+            ),
+        )
+    ]
+
+
+def test_a_bond_of_which_not_all_is_told_is_not_known(site: Any) -> None:
+    site.answer("node1", BONDS, f"{bond(*GOOD).partition('ens1f1')[0]}ens1f1\n")
+    assert [outcome for outcome, _, _ in site.bad("bonds")] == [Outcome.UNKNOWN]
+    site.answer("node1", BONDS, "== eth1\n")
+    assert [outcome for outcome, _, _ in site.bad("bonds")] == [Outcome.UNKNOWN]
+
+
+def test_what_would_upset_a_terminal_is_no_device(site: Any) -> None:
+    for n in (1, 2, 3, 4):
+        site.answer(
+            f"node{n}", DEVICES, "rdma0|4: ACTIVE|eth1\nrdma1|4: ACTIVE|eth2\n\x1b]0;x\x07|4: ACTIVE|\n"
+        )
+    assert {f.what for f in site.judge("foreign")} == {
+        "it has rdma0, rdma1, and no other verbs device is active"
+    }

@@ -208,3 +208,58 @@ def test_with_a_limit_one_end_alone_is_judged(make_site: Any) -> None:
         (Outcome.PASS, "node1/eth1 hears leaf1/swp1; leaf1/swp1 was not read: it was not asked"),
         (Outcome.PASS, "node1/eth2 hears leaf2/swp1; leaf2/swp1 was not read: it was not asked"),
     ]
+
+
+@pytest.mark.parametrize("said", ["52:54:00:00:01:01/52:54:00:00:01:01", "5254.0000.0101/5254.0000.0101"])
+def test_a_nics_firmware_agent_that_gives_only_its_address_is_the_nics_port(site: Any, said: str) -> None:
+    site.fact("node1/eth1", facts.MAC, "52:54:00:00:01:01")
+    site.fact("leaf1/swp1", facts.PARTNER, said)
+    site.fact("node1/eth1", facts.PARTNER, SILENT)
+    assert site.bad("cabling") == []
+    site.fact("leaf1/swp1", facts.PARTNER, "leaf1/swp2")
+    site.fact("leaf1/swp2", facts.PARTNER, said)
+    site.fact("node2/eth1", facts.PARTNER, SILENT)
+    assert (Outcome.FAIL, "node2/eth1 - leaf1/swp2") in [found[:2] for found in site.bad("cabling")]
+
+
+def test_an_address_that_nobody_is_known_to_have_is_no_other_device(site: Any) -> None:
+    site.fact("leaf1/swp1", facts.PARTNER, "b8:ce:f6:00:00:01/b8:ce:f6:00:00:01")
+    site.fact("node1/eth1", facts.PARTNER, SILENT)
+    ((outcome, subject, what),) = site.bad("cabling")
+    assert (outcome, subject) == (Outcome.UNKNOWN, LINK)
+    assert "it gives no name, and no port is known to have that address" in what
+
+
+def test_an_abbreviation_that_may_be_an_alias_of_another_port_is_not_sure(make_site: Any) -> None:
+    # Some SONiC platforms call Ethernet28 "Eth8" by LLDP, and have an Ethernet8 as well.
+    site = make_site()
+    names = {"swp1": "Ethernet28", "swp2": "Ethernet8"}
+    site.fabric = replace(
+        site.fabric,
+        devices=tuple(
+            replace(
+                d,
+                ports=tuple(replace(p, id=PortId("leaf1", names.get(p.id.port, p.id.port))) for p in d.ports),
+            )
+            if d.name == "leaf1"
+            else d
+            for d in site.fabric.devices
+        ),
+        links=tuple(
+            replace(link, a=PortId("leaf1", names[link.a.port]))
+            if link.a.device == "leaf1" and link.a.port in names
+            else link
+            for link in site.fabric.links
+        ),
+    )
+    site.fact("node1/eth1", facts.PARTNER, "leaf1/Eth8")
+    assert {f.outcome for f in site.judge("cabling") if f.subject == "node1/eth1 - leaf1/Ethernet28"} == {
+        Outcome.UNKNOWN
+    }
+
+
+def test_an_inventory_without_cables_is_told_once_and_fails_no_port(site: Any) -> None:
+    site.fabric = replace(site.fabric, links=())
+    ((outcome, subject, what),) = site.bad("cabling")
+    assert (outcome, subject) == (Outcome.UNKNOWN, "fabric")
+    assert what == "LLDP hears neighbours, but the inventory names no cable: there is nothing to compare with"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fabricctl.model.reading import Missing
 from fabricctl.model.verdict import Outcome
 
 LINK = "node1/eth1 - leaf1/swp1"
@@ -77,3 +78,18 @@ def test_drops_of_a_class_that_may_drop_are_told_here(make_site: Any) -> None:
 def test_one_look_is_no_evidence(site: Any) -> None:
     site.once()
     assert {outcome for outcome, _, _ in site.bad("congestion")} == {Outcome.UNKNOWN}
+
+
+def test_ends_without_a_counter_that_would_tell_are_not_known(site: Any) -> None:
+    for name in ("node1/eth1", "leaf1/swp1"):
+        site.counter(name, "port_xmit_wait", Missing("no such file"), Missing("no such file"))
+    assert site.bad("congestion") == [
+        (
+            Outcome.UNKNOWN,
+            LINK,
+            (
+                "whether it is congested is not known: node1/eth1: it reports no counter of pauses, marks or "
+                "delays; leaf1/swp1: it reports no counter of pauses, marks or delays"
+            ),
+        )
+    ]

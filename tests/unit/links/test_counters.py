@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from fabricctl.linkparts.counters import Kind, meaning
 from fabricctl.model.policy import LinkPolicy
 from fabricctl.model.reading import Missing
 from fabricctl.model.verdict import Outcome
-from fabricctl.plugin.counters import Kind, meaning
 
 LINK = "node1/eth1 - leaf1/swp1"
 CASES = Path(__file__).resolve().parents[2] / "cases" / "nic"
@@ -276,3 +276,9 @@ def test_every_nic_driver_reads_counters_that_tell_of_faults(case: str, port: in
     assert wanted <= faults
     assert held["facts"]["fec"] == {"known": "rs"}
     assert not {name for name in known if name.startswith(("rx0_", "[0]", "tx_queue_0"))}
+
+
+def test_a_host_that_is_slow_to_take_other_traffic_fails_no_link_of_a_thor(make_site: Any) -> None:
+    site = make_site("bnxt")
+    site.counter("node1/eth1", "rx_missed_errors", 0, 40)
+    assert site.bad("counters") == []

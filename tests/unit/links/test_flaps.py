@@ -121,3 +121,29 @@ def test_ends_without_a_count_are_unknown_only_if_both_are(site: Any) -> None:
     assert site.bad("flaps") == []
     site.fact("node1/eth1", facts.LINK_DOWNS, gone)
     assert [outcome for outcome, _, _ in site.bad("flaps")] == [Outcome.UNKNOWN]
+
+
+def test_a_link_that_is_down_is_told_once(site: Any) -> None:
+    downs(site, 2)
+    site.past("node1/eth1", (120, 1))
+    site.fact("node1/eth1", facts.LINK_STATE, "down")
+    ((outcome, subject, what),) = site.bad("flaps")
+    assert (outcome, subject) == (Outcome.UNKNOWN, LINK)
+    assert what == "it is down now: see check link_state"
+
+
+def test_the_reboot_of_the_other_end_is_no_flap(site: Any) -> None:
+    line = "[4900.5] br0: port 1(swp1) entered disabled state\n"
+    site.answer("leaf1", LOG, f"uptime=5000.00\n{line}")
+    site.answer("node1", LOG, "uptime=60.00\n")
+    assert site.bad("flaps") == []
+    site.answer("node1", LOG, "uptime=4000.00\n")
+    ((outcome, subject, _),) = site.bad("flaps")
+    assert (outcome, subject) == (Outcome.FAIL, LINK)
+
+
+def test_a_log_with_odd_numbers_upsets_nothing(site: Any) -> None:
+    downs(site, 2)
+    for said in ("uptime=nan\n[4.5] eth1: Link down\n", f"uptime=9.0\n[{'9' * 400}.5] eth1: Link down\n"):
+        site.answer("node1", LOG, said)
+        assert site.bad("flaps") == []

@@ -147,3 +147,33 @@ def test_nothing_read_is_no_pass(site: Any) -> None:
     for name in list(site.seen):
         site.unreachable(name)
     assert [(f.outcome, f.subject) for f in site.judge("gids")] == [(Outcome.UNKNOWN, "fabric")]
+
+
+def test_a_truncated_answer_about_a_vlan_upsets_nothing(site: Any) -> None:
+    vlan = PortId("node1", "eth1.100")
+    port = replace(site.fabric.port(PortId("node1", "eth1")), id=vlan)
+    devices = tuple(
+        replace(d, ports=(port, *d.ports[1:])) if d.name == "node1" else d for d in site.fabric.devices
+    )
+    links = tuple(link for link in site.fabric.links if link.b != PortId("node1", "eth1"))
+    site.fabric = replace(site.fabric, devices=devices, links=links)
+    site.as_intended()
+    site.answer("node1", "gids of VLANs", "eth1.100\neth1.100 vid\n")
+    assert site.bad("gids") == []
+
+
+def test_a_pulled_cable_is_no_second_fault(site: Any) -> None:
+    # NetworkManager and systemd-networkd take the address away with the carrier.
+    site.fact("node1/eth1", facts.LINK_STATE, "down")
+    gids(site, "node1/eth1", "0 RoCE v2 fe80::1")
+    ((outcome, subject, what),) = site.bad("gids")
+    assert (outcome, subject) == (Outcome.UNKNOWN, "node1/eth1")
+    assert what == "its link is down (see check link_state): an address may be gone with it"
+
+
+def test_one_address_alone_says_nothing_of_the_rails_subnet(site: Any) -> None:
+    for n in (2, 3, 4):
+        with_port(site, f"node{n}/eth1", address="")
+        gids(site, f"node{n}/eth1", f"1 RoCE v2 ::ffff:10.10.{n}.1")
+    with_port(site, "node1/eth1", address="10.10.0.1/31")
+    assert site.bad("gids") == []

@@ -77,3 +77,12 @@ def test_mtus_that_cannot_be_read_are_unknown(site: Any) -> None:
 def test_eos_counts_headers_and_is_held_against_what_that_means_there(make_site: Any) -> None:
     site = make_site("mlx5", "nxos")
     assert site.bad("mtu") == []
+
+
+def test_a_port_of_which_neither_mtu_is_known_is_told_once(site: Any) -> None:
+    gone = Missing("there is no network interface eth1")
+    site.setting("node1/eth1", settings.MTU, gone)
+    site.fact("node1/eth1", facts.RDMA_MTU, Missing("there is no verbs device rdma0"))
+    assert [(outcome, what) for outcome, _, what in site.bad("mtu")] == [
+        (Outcome.UNKNOWN, f"the MTU of node1/eth1 is not known: {gone.reason}")
+    ]

@@ -170,3 +170,27 @@ def test_no_node_answers(site: Any) -> None:
     for name in list(site.seen):
         site.unreachable(name)
     assert [(f.outcome, f.subject) for f in site.judge("neighbours")] == [(Outcome.UNKNOWN, "fabric")]
+
+
+def test_a_node_without_ipv4_on_its_fabric_ports_passes_for_what_it_is(site: Any) -> None:
+    for n in (1, 2, 3, 4):
+        site.answer(f"node{n}", KEY, "== neigh\n[]\n== addr\n[]\n== rule\n[]\n== conf\n")
+    found = site.judge("neighbours")
+    assert {(f.outcome, f.what) for f in found} == {
+        (
+            Outcome.PASS,
+            (
+                "none of its fabric ports has an IPv4 address, and ARP is about no other; "
+                "0 resolved neighbours, all at their own port"
+            ),
+        )
+    }
+
+
+def test_an_odd_entry_hides_no_other(site: Any) -> None:
+    odd = [entry("nonsense", "52:54:00:00:03:01"), {**entry("10.10.0.4", "52:54:00:00:04:01"), "state": None}]
+    all_say(site, conf={"eth1/arp_filter": -1})
+    say(site, "node1", neigh=[*odd, entry("10.10.0.3", "52:54:00:00:03:02")])
+    assert [(outcome, subject) for outcome, subject, _ in site.bad("neighbours")] == [
+        (Outcome.FAIL, "node1/eth1")
+    ]

@@ -191,7 +191,8 @@ def _drops(shown: Mapping[str, Any]) -> dict[str, Entry]:
 
 def _partner(name: str, answers: Answers) -> str:
     heard = parsed(answers, _LLDP)["lldpNeighbors"].get(name, {}).get("lldpNeighborInfo", [])
-    partners = {_neighbour(one) for one in heard}
+    # Beside a host that names itself, one without a name is the firmware of its NIC.
+    partners = {_neighbour(one) for one in [one for one in heard if one.get("systemName")] or heard}
     if not partners:
         raise Unread("no LLDP neighbour is heard on the port")
     if len(partners) > 1:
@@ -204,6 +205,7 @@ def _neighbour(shown: Mapping[str, Any]) -> str:
     identity = str(port.get("interfaceId_v2") or port["interfaceId"]).strip('"')
     if port.get("interfaceIdType") == "macAddress":
         identity = str(port.get("interfaceDescription") or identity)
-    if not shown["systemName"] or not identity:
+    device = shown.get("systemName") or shown.get("chassisId")
+    if not device or not identity:
         raise Unread("the LLDP neighbour names neither itself nor its port")
-    return f"{shown['systemName']}/{identity}"
+    return f"{device}/{identity}"

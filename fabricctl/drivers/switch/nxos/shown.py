@@ -252,16 +252,23 @@ def _total(item: Any) -> int:
 
 
 def _partner(said: Said, name: str) -> str:
-    found = {
-        f"{str(row.get('sys_name') or row['chassis_id']).strip()}/{_far_port(row)}"
-        for row in rows(said.table(NEIGHBOURS), "nbor_detail")
-        if port_name(str(row["l_port_id"])) == name
-    }
+    heard = [
+        row for row in rows(said.table(NEIGHBOURS), "nbor_detail") if port_name(str(row["l_port_id"])) == name
+    ]
+    # Beside a host that names itself, one without a name is the firmware of its NIC.
+    named = [row for row in heard if _far_name(row)]
+    found = {f"{_far_name(row) or str(row['chassis_id']).strip()}/{_far_port(row)}" for row in named or heard}
     if not found:
         raise Unread("no LLDP neighbour is heard on the port")
     if len(found) > 1:
         raise Unread(f"several LLDP neighbours are heard on the port: {', '.join(sorted(found))}")
     return found.pop()
+
+
+def _far_name(row: Any) -> str:
+    """Return the neighbour's name, empty if it gives none: that is shown as ``null``, as of its port."""
+    name = str(row.get("sys_name") or "").strip()
+    return "" if name == "null" else name
 
 
 def _far_port(row: Any) -> str:

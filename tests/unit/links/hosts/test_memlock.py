@@ -118,3 +118,10 @@ def test_limits_that_cannot_be_read(hosts: Any) -> None:
     assert hosts.bad("memlock") == [
         (Outcome.UNKNOWN, "node1", "the limit on locked memory of slurmd (pid 812) could not be read")
     ]
+
+
+def test_a_step_that_ended_meanwhile_hides_no_other(hosts: Any) -> None:
+    node = hosts.guest()
+    node.process(812, "slurmd")
+    node.process(815, "slurmstepd", "")
+    assert hosts.bad("memlock") == []

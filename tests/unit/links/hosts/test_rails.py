@@ -111,3 +111,18 @@ def test_a_port_that_is_not_there_is_unknown(hosts: Any) -> None:
     assert [(o, w) for o, _, w in hosts.bad("rails")] == [
         (Outcome.UNKNOWN, "there is no network interface or verbs device eth9")
     ]
+
+
+def test_a_port_that_is_not_there_hides_no_other_port_of_its_node(hosts: Any) -> None:
+    node = hosts.server()
+    node.port("eth9", "mlx5_9", rail=9)
+    node.ports[0] = replace(node.ports[0], rdma="mlx5_5")
+    assert [(o, w) for o, _, w in hosts.bad("rails")] == [
+        (Outcome.FAIL, "rail 0: eth1 carries mlx5_0, the inventory says mlx5_5"),
+        (Outcome.UNKNOWN, "there is no network interface or verbs device eth9"),
+    ]
+
+
+def test_what_is_no_pci_address_is_unknown(hosts: Any) -> None:
+    hosts.server().says("pci", "port eth1 nonsense\ndone\n")
+    assert [o for o, _, _ in hosts.bad("rails")] == [Outcome.UNKNOWN]

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from fabricctl.linkparts import launchers, pci
 from fabricctl.model.fabric import Device, Endpoint, Port, Role
 from fabricctl.model.names import PortId
-from fabricctl.plugin import finder, launchers, pci
+from fabricctl.plugin import finder
 from fabricctl.plugin.answers import Unread
 from fabricctl.plugin.protocols import Answer, Query
 

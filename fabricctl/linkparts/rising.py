@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from fabricctl.linkparts.counters import FAULTS, Kind, Meaning, meaning
+from fabricctl.linkparts.ends import End
 from fabricctl.model.fabric import Role
 from fabricctl.model.reading import Known
-from fabricctl.plugin.counters import FAULTS, Kind, Meaning, meaning
-from fabricctl.plugin.ends import End
 from fabricctl.plugin.surveying import Observation, Survey
 
 
@@ -59,16 +60,19 @@ def rises(end: End, survey: Survey) -> Seen:
         return Seen(gap="it was read only once")
     found: list[Rise] = []
     odd: list[str] = []
-    for name in reading.counters:
-        what = meaning(end.driver, name)
-        if what is None:
-            continue
+    for name, what in _meant(end.driver, tuple(reading.counters)):
         by = _last(seen, end, name) if what.gauge else seen.rise(end.port.id, name)
         if isinstance(by, int):
             found.append(Rise(name, what, by, by / seen.interval_s))
         elif what.kind in FAULTS and _was_known(seen, end, name):
             odd.append(by)
     return Seen(tuple(_by_class(found, _lossless(end, survey))), tuple(odd))
+
+
+@functools.lru_cache(maxsize=4096)
+def _meant(driver: str, names: tuple[str, ...]) -> tuple[tuple[str, Meaning], ...]:
+    """Return the counters that mean something: ports of one kind have the same, hundreds each."""
+    return tuple((name, what) for name in names if (what := meaning(driver, name)) is not None)
 
 
 def _by_class(found: list[Rise], lossless: frozenset[int]) -> Iterator[Rise]:
@@ -86,9 +90,14 @@ def _by_class(found: list[Rise], lossless: frozenset[int]) -> Iterator[Rise]:
         elsewhere = bool(lossless) and queue is not None and queue not in lossless
         covered = rise.meaning.total and rise.meaning.sending in split
         if rise.meaning.kind is Kind.DISCARD and (elsewhere or covered):
-            yield dataclasses.replace(rise, meaning=dataclasses.replace(rise.meaning, kind=Kind.CONGESTION))
+            yield Rise(rise.counter, _as_congestion(rise.meaning), rise.by, rise.per_s)
         else:
             yield rise
+
+
+@functools.lru_cache(maxsize=1024)
+def _as_congestion(what: Meaning) -> Meaning:
+    return dataclasses.replace(what, kind=Kind.CONGESTION)
 
 
 def _lossless(end: End, survey: Survey) -> frozenset[int]:

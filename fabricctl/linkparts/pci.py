@@ -7,15 +7,16 @@ are read from configuration space, as the PCI Local Bus and PCI Express Base spe
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fabricctl.linkparts.hosts import whole
 from fabricctl.model.fabric import Device, Role
 from fabricctl.model.names import PortId
 from fabricctl.plugin.answers import Unread
-from fabricctl.plugin.hosts import whole
-from fabricctl.plugin.protocols import Answers, Query
+from fabricctl.plugin.protocols import Answer, Answers, Query
 
 _KEY = "pci"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,63}")
@@ -270,7 +271,17 @@ def queries(device: Device) -> tuple[Query, ...]:
 
 
 def read(answers: Answers) -> Tree:
-    """Return what was found; Unread if it was not said."""
+    """Return what was found, not to be changed; Unread if it was not said."""
+    answer = answers.get(_KEY)
+    if answer is None:
+        raise Unread("not asked")
+    return _read(answer)
+
+
+@functools.lru_cache(maxsize=8192)
+def _read(answer: Answer) -> Tree:
+    """Return what was found; kept, for several checks read it for each port of many nodes."""
+    answers = {_KEY: answer}
     tree = Tree()
     images: dict[str, bytearray] = {}
     current: bytearray | None = None

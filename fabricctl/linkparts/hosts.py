@@ -52,7 +52,11 @@ def whole(answers: Answers, key: str) -> list[str]:
     if "done" not in lines:
         raise Unread(f"{key}: the answer is not whole")
     lines = lines[: len(lines) - 1 - lines[::-1].index("done")]
-    return ["".join(char if char.isprintable() or char == "\t" else "?" for char in line) for line in lines]
+    return [line if line.isprintable() else _clean(line) for line in lines]
+
+
+def _clean(line: str) -> str:
+    return "".join(char if char.isprintable() or char == "\t" else "?" for char in line)
 
 
 def bytes_said(amount: int | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from fabricctl.model.fabric import Link, Role
@@ -70,13 +70,13 @@ def cables(survey: Survey, subnet: Subnet) -> tuple[Cable, ...]:
     """
     found = [*_intended(survey, subnet), *_lone(survey, subnet)]
     known = {end.key for one in found for end in one.ends if end.key is not None}
-    found.extend(one for one in _others(survey, subnet) if not known.issuperset(end.key for end in one.ends))
+    found.extend(_others(survey, subnet, known))
     return tuple(found)
 
 
 def concerns(survey: Survey, devices: Iterable[str]) -> bool:
     """Say whether a run is about one of `devices`."""
-    return not survey.limited or any(device in survey.devices for device in devices)
+    return not survey.limited or any(device in survey.devices or device in survey.named for device in devices)
 
 
 def each(
@@ -106,13 +106,17 @@ def unseen(name: str, subnet: Subnet, part: str) -> Finding:
     if subnet.vantage is None:
         step = "give --limit a node that has a port in it, or leave --limit out"
         return Finding(name, subnet.plane, Outcome.UNKNOWN, subnet.missing[part], next_step=step)
-    host, command = subnet.vantage.device, _COMMANDS.get(part, "ibnetdiscover")
+    host = subnet.vantage.device
+    # A reason begins with the program that has no answer: it need not be the part's own.
+    program = subnet.missing[part].partition(":")[0]
+    command = program if program in _PROGRAMS else _COMMANDS.get(part, "ibnetdiscover")
     what = f"{part} could not be seen from {subnet.vantage}: {subnet.missing[part]}"
     step = f"run {command} on {host} (it needs infiniband-diags), or look from elsewhere with --from"
     return Finding(name, subnet.plane, Outcome.UNKNOWN, what, next_step=step)
 
 
 _COMMANDS = {"counters": "ibqueryerrors", "managers": "sminfo", "routes": "dump_fts"}
+_PROGRAMS = frozenset({"ibnetdiscover", "iblinkinfo", *_COMMANDS.values()})
 
 
 def _end(subnet: Subnet, places: dict[PortId, Key], port: PortId) -> End:
@@ -160,11 +164,13 @@ def _lone(survey: Survey, subnet: Subnet) -> Iterator[Cable]:
             yield Cable((end, _seen_end(peer)), intended=False)
 
 
-def _others(survey: Survey, subnet: Subnet) -> Iterator[Cable]:
+def _others(survey: Survey, subnet: Subnet, known: Collection[Key]) -> Iterator[Cable]:
     done: set[Key] = set()
     for key, port in subnet.ports.items():
-        peer = subnet.ports.get(port.peer) if port.peer is not None else None
-        if peer is None or key in done or not concerns(survey, (port.device, peer.device)):
+        if port.peer is None or key in done or (key in known and port.peer in known):
+            continue
+        peer = subnet.ports.get(port.peer)
+        if peer is None or not concerns(survey, (port.device, peer.device)):
             continue
         done.update((key, (peer.node_guid, peer.number)))
         one, other = (peer, port) if port.kind == "SW" else (port, peer)
@@ -207,10 +213,21 @@ def full(subnet: Subnet, key: Key, counters: Iterable[str]) -> tuple[str, ...]:
     """Return which of a port's counters are full, as ``SymbolErrorCounter (65535) is``; 64 bits never are."""
     if key in subnet.extended:
         return ()
-    held = subnet.later.get(key, {})
+    held = subnet.later.get(key)
+    if not held:
+        return ()
     return tuple(
         f"{name} ({_FULL[name]}) is" for name in counters if name in _FULL and held.get(name) == _FULL[name]
     )
+
+
+_ZEROS: Mapping[str, int] = {}
+
+
+def idle(subnet: Subnet, key: Key) -> bool:
+    """Say whether a port's counters were all 0, at both ends of the interval."""
+    read = subnet.interval_s > 0 and key not in subnet.uncounted
+    return read and not subnet.counters.get(key) and not subnet.later.get(key)
 
 
 def risen(subnet: Subnet, key: Key, counter: str) -> int | str:
@@ -222,8 +239,8 @@ def risen(subnet: Subnet, key: Key, counter: str) -> int | str:
         return "the counters were read only once"
     if key in subnet.uncounted:
         return subnet.uncounted[key]
-    first = subnet.counters.get(key, {}).get(counter, 0)
-    later = subnet.later.get(key, {}).get(counter, 0)
+    first = subnet.counters.get(key, _ZEROS).get(counter, 0)
+    later = subnet.later.get(key, _ZEROS).get(counter, 0)
     if later < first:
         return f"{counter} went back from {first} to {later}: somebody cleared it"
     return later - first

@@ -152,6 +152,8 @@ _BNXT: tuple[_Row, ...] = (
     ("rx_pcs_symbol_err", Kind.ERROR, "symbols that FEC could not mend"),
     ("rx_fec_uncorrectable_blocks", Kind.ERROR, "blocks that FEC could not mend"),
     ("tx_fcs_err_frames|tx_err|tx_stat_error|tx_fifo_underruns", Kind.ERROR, "frames that could not be sent"),
+    # bnxt_get_ring_stats() adds up what the rings of the host had no descriptor for; RoCE rides none of them.
+    ("rx_missed_errors", Kind.HOST, "frames that the host had no buffer for"),
     ("rx_roce_errors", Kind.ERROR, "RoCE packets received in error"),
     ("rx_roce_discards", Kind.DISCARD, "RoCE packets received and dropped"),
     # The number is the NIC's own class of service, and which priorities those are is not known here.

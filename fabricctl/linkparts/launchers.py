@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from fabricctl.linkparts.hosts import whole
 from fabricctl.model.fabric import Fabric
 from fabricctl.plugin.answers import Unread
-from fabricctl.plugin.hosts import whole
 from fabricctl.plugin.protocols import Answers, Query
 
 _KEY = "launchers"
@@ -104,13 +104,15 @@ class Found:
         Unread
             None of them is there, or the inventory names a scheduler whose daemon does not run.
         """
-        batch = [one for one in self.launchers if one.name in _BATCH]
+        # One that ended while it was looked at has no limits left to read.
+        there = [one for one in self.launchers if one.limits] or self.launchers
+        batch = [one for one in there if one.name in _BATCH]
         if batch:
             return batch
         if fabric.scheduler == "slurm":
             raise Unread("slurmd does not run: the limits that it gives to jobs cannot be seen")
         if any(one.name in _KUBELETS for one in self.launchers):
-            runtimes = [one for one in self.launchers if one.name in _RUNTIMES]
+            runtimes = [one for one in there if one.name in _RUNTIMES]
             if runtimes:
                 return runtimes
             raise Unread(f"a kubelet runs, but none of {', '.join(_RUNTIMES)}")

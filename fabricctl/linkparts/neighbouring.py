@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from fabricctl.linkparts.ends import End
 from fabricctl.model import facts
 from fabricctl.model.names import PortId
 from fabricctl.model.reading import Known, Value
-from fabricctl.plugin.ends import End
 from fabricctl.plugin.surveying import Survey
 
 _SHORT = re.compile(r"(?:ethernet|eth|et)(?=\d)")
+_ADDRESS = re.compile(r"[0-9a-f]{2}(?:[:-][0-9a-f]{2}){5}|[0-9a-f]{4}(?:\.[0-9a-f]{4}){2}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +49,19 @@ class Names:
     survey: Survey
     _devices: dict[str, str] = field(default_factory=dict)
     _ports: dict[str, dict[str, PortId]] = field(default_factory=dict)
+    _addresses: dict[str, PortId] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Index devices by every name that LLDP may give them: with a domain or without."""
+        """Index devices by every name that LLDP may give them: with a domain or without; ports by address."""
         names = [device.name for device in self.survey.fabric.devices]
         short = [name.lower().partition(".")[0] for name in names]
+        times = Counter(short)
         for name, first in zip(names, short, strict=True):
             self._devices.setdefault(name.lower(), name)
-            if short.count(first) == 1:
+            if times[first] == 1:
                 self._devices.setdefault(first, name)
+        for port, _ in self.survey.seen_ports():
+            self._addresses.setdefault(_digits(self._address(port)), port)
 
     def heard(self, end: End) -> Heard:
         """Return what an end of a link hears."""
@@ -64,14 +70,26 @@ class Names:
             return Heard("", why=end.why_not(facts.PARTNER))
         name, _, label = said.partition("/")
         device = self._devices.get(name.lower()) or self._devices.get(name.lower().partition(".")[0])
+        if device is None and _ADDRESS.fullmatch(name.lower()):
+            return self._nameless(said, name, label)
         if device is None:
             return Heard(said, name, sure=True, why="the inventory has no such device")
         port = self._port(device, label)
         if port is not None:
-            return Heard(said, device, port, sure=True)
+            # What abbreviates the name of a port may be the alias of another one, as SONiC has them.
+            sure = len(label) >= len(port.port) or port == self.survey.fabric.peer(end.port.id)
+            return Heard(said, device, port, sure=sure, why="" if sure else f"it may mean {port} or not")
         if self._spelled_alike(device, label):
             return Heard(said, device, sure=True, why=f"the inventory has no port {label} of {device}")
         return Heard(said, device, why=f"the inventory names the ports of {device} otherwise")
+
+    def _nameless(self, said: str, name: str, label: str) -> Heard:
+        """Return who has the address by which a neighbour without a name calls itself: a NIC's firmware."""
+        for each in (label, name):
+            port = self._addresses.get(_digits(each)) if _ADDRESS.fullmatch(each.lower()) else None
+            if port is not None:
+                return Heard(said, port.device, port, sure=True)
+        return Heard(said, name, why="it gives no name, and no port is known to have that address")
 
     def _port(self, device: str, label: str) -> PortId | None:
         known = self._ports.setdefault(device, {}) or self._index(device)
@@ -105,6 +123,11 @@ class Names:
         """Say whether a port is called as others of the device are: then it is another one and no alias."""
         shape = _shape(label)
         return any(_shape(port.id.port) == shape for port in self.survey.fabric.device(device).ports)
+
+
+def _digits(address: str) -> str:
+    """Return a hardware address without what separates its digits."""
+    return re.sub(r"[:.-]", "", address.lower())
 
 
 def _plain(label: str) -> str:
