@@ -17,6 +17,7 @@ from fabricctl.cli.exits import exit_for
 from fabricctl.cli.findings import grouped, outcome_line, summary
 from fabricctl.errors import UsageError
 from fabricctl.infiniband.seen import wiring
+from fabricctl.inventory.quantities import duration_s
 from fabricctl.links import flow
 from fabricctl.links.flow import Round
 from fabricctl.links.history import History
@@ -35,7 +36,7 @@ LONGEST_INTERVAL_S = 3600.0
 @click.command()
 @common.inventory_argument
 @click.option(
-    "--interval", type=float, metavar="SECONDS", help="Watch counters so long.  [default: the policy's]"
+    "--interval", metavar="TIME", help="Watch counters so long: 2, 30s, 5m.  [default: the policy's]"
 )
 @click.option("--watch", is_flag=True, help="Do it again and again, and show what changed.")
 @click.option("--only", metavar="CHECKS", help="Only these checks, separated by commas.")
@@ -56,7 +57,7 @@ def command(  # noqa: PLR0913  options
     inventory: Path | None,
     inventory_option: Path | None,
     policy: Path | None,
-    interval: float | None,
+    interval: str | None,
     watch: bool,
     only: str | None,
     limit: str | None,
@@ -69,7 +70,8 @@ def command(  # noqa: PLR0913  options
 
     Asks every device once, all at the same time, and changes nothing. Counters are read twice, an interval
     apart: what matters is by how much they rose. InfiniBand is looked at from one host of each plane, with
-    infiniband-diags. What each check looks at: --list.
+    infiniband-diags. What each check looks at: --list. Packets that are lost without being counted anywhere
+    are seen by "fabricctl verify" only.
 
     \b
     Examples:
@@ -83,7 +85,7 @@ def command(  # noqa: PLR0913  options
     be seen. With --watch it ends with Ctrl-C, and then with 130; --json is one line a round.
     """
     if listing:
-        _list()
+        _list(common.words(only, "--only"), as_json=as_json)
         return
     fabric, rules = common.load(common.find_inventory(inventory, inventory_option), policy)
     chosen = fabric.named(common.words(limit, "--limit"))
@@ -109,10 +111,13 @@ def command(  # noqa: PLR0913  options
     raise SystemExit(exit_for(finding.outcome for finding in seen.findings))
 
 
-def _list() -> None:
-    for name in finder.names("link check"):
-        lines = finder.about("link check", name).splitlines()
-        click.echo(f"{name}\n" + "".join(f"  {line}\n" if line else "\n" for line in lines))
+def _list(only: Sequence[str], *, as_json: bool) -> None:
+    about = {name: finder.about("link check", name) for name in only or finder.names("link check")}
+    if as_json:
+        common.emit_json(about)
+        return
+    for name, text in about.items():
+        click.echo(f"{name}\n" + "".join(f"  {line}\n" if line else "\n" for line in text.splitlines()))
 
 
 def _wiring(fabric: Fabric, file: Path) -> Wiring:
@@ -127,11 +132,20 @@ def _wiring(fabric: Fabric, file: Path) -> Wiring:
     return found
 
 
-def _seconds(policy: Policy, interval: float | None) -> float:
-    seconds = float(policy.links.interval_s) if interval is None else interval
+def _seconds(policy: Policy, interval: str | None) -> float:
+    if interval is None:
+        return float(policy.links.interval_s)
+    step = "write 2, 30s or 5m"
+    try:
+        seconds = float(interval)
+    except ValueError:
+        try:
+            seconds = float(duration_s(interval))
+        except ValueError as exc:
+            raise UsageError(f"--interval {interval}: {exc}", next_step=step) from None
     if not 0 < seconds <= LONGEST_INTERVAL_S:
         limit = f"not above 0 and at most {LONGEST_INTERVAL_S:g} seconds"
-        raise UsageError(f"--interval {seconds:g}: {limit}", next_step="write 10")
+        raise UsageError(f"--interval {interval}: {limit}", next_step=step)
     return seconds
 
 
@@ -190,7 +204,7 @@ class _Show:
         reached = sum(1 for one in devices.values() if not one.error)
         watched = max((one.interval_s for one in devices.values()), default=0.0)
         answered = f"{reached} of {count(len(devices), 'device')} answered"
-        lines = [f"{answered}; counters watched for {watched:.1f} s; policy {self._policy.name}"]
+        lines = [f"{answered}; counters watched for {watched:.1f} s at most; policy {self._policy.name}"]
         if self._fabric.simulated:
             lines.append(f"simulated: {self._fabric.simulated}")
         return [*lines, *summary(findings), *grouped(self._fabric, findings), outcome_line(findings)]

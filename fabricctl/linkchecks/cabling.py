@@ -2,27 +2,33 @@
 
 Passes: each end hears the other; or one hears the other, and that one hears nothing.
 
-Fails: an end hears another port than the inventory's. Where two cables are swapped it says so.
+Fails: an end hears another port than the inventory's, even where that one is down. Where two cables are
+swapped it says so.
 
-Unknown: no end hears anything, the link is down, the port has a name that the inventory does not know, the
-two ends contradict each other, or the inventory names no cable at all. What LLDP heard may be minutes old.
+Unknown: no end hears anything, the link is down and no end hears another port, the port has a name that the
+inventory does not know, the two ends contradict each other, or the inventory names no cable at all. What LLDP
+heard may be minutes old.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fabricctl.linkparts.ends import Cable, End, cables, unseen
 from fabricctl.linkparts.neighbouring import Heard, Names
 from fabricctl.model import facts
-from fabricctl.model.fabric import Device
+from fabricctl.model.fabric import Device, Role
 from fabricctl.model.names import PortId
 from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.plugin.protocols import Query
 from fabricctl.plugin.surveying import Need, Survey
 
 _LISTEN = "run lldpd on nodes and LLDP on switches at both ends, wait half a minute, and look again"
+_STAMP = re.compile(r"\d{4}-\d\d-\d\dT\S+ \[\w+/\w+\] ")
+_STOPPED = re.compile(r"unable to connect to (?:lldpd daemon|socket \S*lldpd)")
+"""What lldpcli says without a daemon; of a socket that it may not open it says the same, with the reason."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,7 @@ class _Cabling:
 
     def _nothing_meant(self) -> tuple[Finding, ...]:
         what = "LLDP hears neighbours, but the inventory names no cable: there is nothing to compare with"
-        step = "name the cables in fabric_links of the inventory"
+        step = "name the cables in the inventory: link in fabric_ports of nodes, fabric_uplinks of switches"
         return (Finding(self.name, "fabric", Outcome.UNKNOWN, what, next_step=step),)
 
 
@@ -62,9 +68,7 @@ class _Judge:
             return self._uncabled(link)
         down = [str(end) for end in link.read if end.fact(facts.LINK_STATE) == "down"]
         if down:
-            have = "has" if len(down) == 1 else "have"
-            what = f"{' and '.join(down)} {have} no link: LLDP hears nothing there now"
-            return self._unknown(link, what, "see check link_state")
+            return self._down(link, down)
         wrong = [end for end in link.read if self._is_wrong(link, end)]
         right = [end for end in link.read if self.heard[end.port.id].port == self._wanted(link, end)]
         if wrong and right and not self._renamed(wrong[0]):
@@ -76,6 +80,15 @@ class _Judge:
         if right:
             return Finding(self.name, link.subject, Outcome.PASS, self._agreed(link, right))
         return self._silent(link)
+
+    def _down(self, link: Cable, down: list[str]) -> Finding:
+        """Judge a link with an end that is down: an end that is up may hear that it is another cable's."""
+        for end in link.read:
+            if end.fact(facts.LINK_STATE) == "up" and self._is_wrong(link, end) and not self._renamed(end):
+                return self._wrong(link, end)
+        have = "has" if len(down) == 1 else "have"
+        what = f"{' and '.join(down)} {have} no link: LLDP hears nothing there now"
+        return self._unknown(link, what, "see check link_state")
 
     def _wanted(self, link: Cable, end: End) -> PortId | None:
         other = link.other(end)
@@ -106,8 +119,9 @@ class _Judge:
         one = right[0]
         other = link.other(one)
         heard = self.heard.get(other.port.id) if other is not None else None
-        why = f", which hears {heard.said or f'nothing ({heard.why})'}" if heard is not None else link.unread
-        return f"{one} hears {other}{why}"
+        if other is None or heard is None:
+            return f"{one} hears {other}{link.unread}"
+        return f"{one} hears {other}, which hears {heard.said or f'nothing ({self._why(other)})'}"
 
     def _wrong(self, link: Cable, end: End) -> Finding:
         wanted, heard = self._wanted(link, end), self.heard[end.port.id]
@@ -116,11 +130,12 @@ class _Judge:
         if heard.port is None and not self.survey.fabric.has_device(heard.device):
             extra = ", which the inventory does not have"
         what = f"{end} should be on {wanted}, is on {is_on}{extra}"
-        step = f"move the cable of {end} to {wanted}, or correct fabric_links in the inventory"
+        key = self._key(*(each.port.id for each in link.ends))
+        step = f"move the cable of {end} to {wanted}, or correct {key}"
         swapped = self._swapped_with(end.port.id, wanted, heard.port)
         if swapped is not None:
             what += f"; {swapped} the other way round"
-            step = f"swap the cables in {wanted} and {is_on}, or correct fabric_links in the inventory"
+            step = f"swap the cables in {wanted} and {is_on}, or correct {key}"
         return Finding(
             self.name,
             link.subject,
@@ -159,8 +174,30 @@ class _Judge:
             )
             step = "write the port in the inventory as LLDP names it, or have LLDP at the other end as well"
             return self._unknown(link, what, step)
-        why = "; ".join(f"{end}: {self.heard[end.port.id].why}" for end in link.read)
-        return self._unknown(link, f"no end says what it is connected to ({why}){link.unread}", _LISTEN)
+        stopped = [end for end in link.read if self._is_stopped(end)]
+        why = "; ".join(self._why(end) if end in stopped else f"{end}: {self._why(end)}" for end in link.read)
+        starts = dict.fromkeys(f"on {end.port.id.device}: systemctl start lldpd" for end in stopped)
+        step = f"{'; '.join(starts)}; wait half a minute, and look again" if starts else _LISTEN
+        return self._unknown(link, f"no end says what it is connected to ({why}){link.unread}", step)
+
+    def _why(self, end: End) -> str:
+        """Return in plain words why an end hears nothing, without the time that lldpcli writes before it."""
+        if self._is_stopped(end):
+            return f"lldpd is not running on {end.port.id.device}"
+        return _STAMP.sub("", self.heard[end.port.id].why)
+
+    def _is_stopped(self, end: End) -> bool:
+        why = self.heard[end.port.id].why
+        return _STOPPED.search(why) is not None and "Permission denied" not in why
+
+    def _key(self, *ports: PortId) -> str:
+        """Return where the inventory has the cable between two ports."""
+        roles = {self.survey.fabric.device(port.device).role for port in ports}
+        return (
+            "link in fabric_ports of the inventory"
+            if Role.NODE in roles
+            else "fabric_uplinks in the inventory"
+        )
 
     def _uncabled(self, link: Cable) -> Finding | None:
         """Judge a port without a cable in the inventory: wrong only if one of the fabric's own is on it."""
@@ -174,7 +211,7 @@ class _Judge:
             f"{link.ends[0]} is connected to {heard.port}, the inventory has no cable there",
             measured=str(heard.port),
             limit="no cable",
-            next_step="add it to fabric_links in the inventory, or take the cable out",
+            next_step=f"add it as {self._key(link.ends[0].port.id, heard.port)}, or take the cable out",
         )
 
     def _unknown(self, link: Cable, what: str, step: str) -> Finding:

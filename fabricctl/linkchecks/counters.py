@@ -20,6 +20,7 @@ from fabricctl.linkparts import counters
 from fabricctl.linkparts.counters import Kind
 from fabricctl.linkparts.ends import Cable, End, cables, unseen
 from fabricctl.linkparts.rising import Rise, rises
+from fabricctl.model import facts
 from fabricctl.model.fabric import Device, Role
 from fabricctl.model.policy import LinkPolicy
 from fabricctl.model.verdict import Finding, Outcome
@@ -64,12 +65,16 @@ class _Counters:
         told: list[str] = []
         gaps: list[str] = []
         excess: list[_Excess] = []
+        absent: list[str] = []
         for end in link.read:
             seen = rises(end, survey)
             excess += _too_fast(end, seen.rises, survey.rules)
             faults = [rise for rise in seen.rises if rise.meaning.kind in counters.FAULTS]
             if seen.gap:
                 gaps.append(f"{end}: {seen.gap}")
+            elif not faults and end.fact(facts.LINK_STATE) is None:
+                absent.append(str(end))
+                gaps.append(f"{end}: {end.why_not(facts.LINK_STATE)}")
             elif not faults:
                 gaps.append(f"{end}: it reports no counter of errors or discards")
             gaps += [f"{end}: {why}" for why in seen.odd]
@@ -80,6 +85,8 @@ class _Counters:
         if gaps:
             what = f"whether errors are counted is not known: {'; '.join(gaps)}"
             step = "watch again with --interval; clear counters at no other time than before a run"
+            if absent:
+                step = f"see check link_state: nothing could be read of {' and '.join(absent)}"
             return Finding(self.name, link.subject, Outcome.UNKNOWN, what, next_step=step)
         what = (
             f"no error, discard or storm in {interval_s:.1f} s, by {' and '.join(told)} counters{link.unread}"

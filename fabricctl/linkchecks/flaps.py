@@ -8,7 +8,8 @@ Fails: the count of lost carriers rose while it was watched, the link or its ver
 it surely went down less than that time ago.
 
 Unknown: no end counts; it is down now; or it went down since an earlier run that is too long ago to say when.
-What happened before a reboot, and while a device at either end came up, is not compared.
+What happened before a reboot, and while a device at either end came up before any run had looked at it, is
+not compared.
 """
 
 from __future__ import annotations
@@ -46,12 +47,25 @@ _STEP = "change or reseat cable and modules if it goes on; a flap breaks queue p
 
 @dataclass(frozen=True, slots=True)
 class _Fall:
-    """That a link went down `times` times between two moments, in Unix time; `first` may be far off."""
+    """That a link went down `times` times between two moments, in Unix time; `first` may be far off.
+
+    Parameters
+    ----------
+    newest_after
+        When it had not yet gone down for the last time: as `last` if the kernel's log says when that was,
+        else `last` is only the look that first saw it.
+    """
 
     end: End
     times: int
     first: float
     last: float
+    newest_after: float
+
+    @property
+    def exact(self) -> bool:
+        """Whether the kernel's log says when it was."""
+        return self.newest_after >= self.last
 
 
 @dataclass(frozen=True)
@@ -86,15 +100,9 @@ class _Flaps:
         if any(end.fact(facts.LINK_STATE) == "down" for end in link.read):
             step, what = "bring the link up, then look again", "it is down now: see check link_state"
             return Finding(self.name, link.subject, Outcome.UNKNOWN, what, next_step=step)
-        falls = [fall for end in link.read if (fall := _latest(end, survey)) is not None]
-        stable_s = survey.rules.stable_s
-        recent = [
-            fall
-            for fall in falls
-            if survey.now - fall.last < stable_s and not _as_other_booted(link, fall, survey)
-        ]
+        recent = [sums for end in link.read if (sums := _recent(end, link, survey)) is not None]
         if recent:
-            return self._unstable(link, max(recent, key=lambda fall: fall.first), survey, interval_s)
+            return self._unstable(link, recent, survey, interval_s)
         counted = [text for end in link.read if (text := _since_boot(end))]
         if not counted:
             why = "; ".join(f"{end}: {end.why_not(facts.LINK_DOWNS)}" for end in link.read)
@@ -105,27 +113,48 @@ class _Flaps:
         what = f"{told}; since boot it was lost {', '.join(counted)}{link.unread}"
         return Finding(self.name, link.subject, Outcome.PASS, what, interval_s=interval_s)
 
-    def _unstable(self, link: Cable, fall: _Fall, survey: Survey, interval_s: float) -> Finding:
+    def _unstable(self, link: Cable, falls: list[_Fall], survey: Survey, interval_s: float) -> Finding:
         """Return that a link is not stable yet; not known if it may have been long before."""
-        stable_s, ago_s = survey.rules.stable_s, survey.now - fall.first
-        left_s = max(1.0, fall.last + stable_s - survey.now)
-        sure = ago_s < stable_s
-        when = (
-            f"at {_clock(fall.last)}, {survey.now - fall.last:.0f} s ago"
-            if fall.first == fall.last
-            else f"between {_clock(fall.first)} and {_clock(fall.last)}, {ago_s:.0f} s ago at most"
-        )
+        stable_s = survey.rules.stable_s
+        newest = max(falls, key=lambda fall: fall.last)
+        sure = any(survey.now - fall.newest_after < stable_s for fall in falls)
         verdict = "not stable yet" if sure else f"may have been down less than {stable_s} s ago"
+        first, *others = falls
+        who = f"{first.end} lost its carrier {_times(first.times)}"
+        who += "".join(f" and {fall.end} {_times(fall.times)}" for fall in others)
+        ago_s = round(survey.now - newest.last)
+        rule = "fails" if sure else "is not known to be stable"
         return Finding(
             self.name,
             link.subject,
             Outcome.FAIL if sure else Outcome.UNKNOWN,
-            f"{verdict}: {fall.end} lost its carrier {_times(fall.times)} {when}",
-            measured=f"{ago_s:.0f} s",
+            f"{verdict}: {who} {_when(newest, ago_s)}; "
+            f"it {rule} until links.stable ({stable_s} s) has passed since",
+            measured=f"{ago_s} s",
             limit=f"{stable_s} s",
-            next_step=f"if it stays up it counts as stable in {left_s:.0f} s: look again then; {_STEP}",
+            next_step=_step(link, max(1, stable_s - ago_s)),
             interval_s=interval_s,
         )
+
+
+def _when(fall: _Fall, ago_s: int) -> str:
+    first = _clock(fall.first, dated=_day(fall.first) != _day(fall.last))
+    if not fall.exact:
+        seen = f"seen {ago_s} s ago" if ago_s > 0 else "seen just now"
+        return f"between {first} and {_clock(fall.last)}, {seen}"
+    # The log counts seconds since boot: turned into time of day it is good to some seconds.
+    at = f"about {_clock(round(fall.last, -1))}, {ago_s} s ago"
+    return at if fall.times == 1 else f"since {first}, at last {at}"
+
+
+def _step(link: Cable, left_s: int) -> str:
+    """Return what to do about a link that went down lately; it may be down still."""
+    if all(end.fact(facts.LINK_STATE) == "up" for end in link.read):
+        return (
+            f"nothing if you have just plugged it: if it stays up it counts as stable in {left_s} s, "
+            f"look again then; else {_STEP}"
+        )
+    return f"see check link_state: that it is up now is not known; {_STEP}"
 
 
 def _while_watched(end: End) -> Iterator[str]:
@@ -156,40 +185,65 @@ def _counted(end: End, seen: Observation) -> Iterator[str]:
                 return
 
 
-def _latest(end: End, survey: Survey) -> _Fall | None:
-    """Return the last known fall of a link at one end, in the boot that it is in; None if there was none."""
+def _recent(end: End, link: Cable, survey: Survey) -> _Fall | None:
+    """Return all falls at one end within the stable time as one; None if there was none."""
+    falls = [
+        fall
+        for fall in _falls(end, survey)
+        if survey.now - fall.last < survey.rules.stable_s and not _as_other_booted(link, fall, survey)
+    ]
+    if not falls:
+        return None
+    newest = falls[0]
+    return _Fall(end, sum(fall.times for fall in falls), falls[-1].first, newest.last, newest.newest_after)
+
+
+def _falls(end: End, survey: Survey) -> list[_Fall]:
+    """Return the known falls of a link at one end, in the boot that it is in, newest first."""
     downs, boot = end.number(facts.LINK_DOWNS), _boot(end)
     if end.seen is None or downs is None or not boot:
-        return None
-    logged = _logged(end, survey.now)
-    past = [one for one in survey.history.get(end.port.id, ()) if one.boot_id == boot]
-    fall = _rise(end, [PortPast(survey.now, boot, downs), *past])
-    if fall is not None:
-        # The log knows when exactly, if it knows at all.
-        return _Fall(end, fall.times, logged[0], logged[0]) if logged and logged[0] >= fall.first else fall
-    if past or logged is None or downs == 0:
-        return None
+        return []
+    logged = _logged(end)
+    past = _past(end, survey)
+    looks = [PortPast(survey.now, boot, downs), *past]
+    found = [
+        _Fall(end, newer.link_downs - older.link_downs, older.at, newer.at, older.at)
+        for newer, older in itertools.pairwise(looks)
+        if newer.link_downs > older.link_downs
+    ]
+    if logged is None or downs == 0:
+        return found
     at, after_boot_s = logged
+    if found:
+        newest = found[0]
+        if at >= newest.first:
+            # The log knows when exactly, if it knows at all; the look that saw it was not before.
+            at = min(at, newest.last)
+            found[0] = _Fall(end, newest.times, newest.first, at, at)
+        return found
     # What happened while the node came up, before anybody looked, is no flap.
-    return _Fall(end, 1, at, at) if after_boot_s > survey.rules.stable_s else None
+    if after_boot_s > survey.rules.stable_s and all(at <= look.at for look in past):
+        return [_Fall(end, 1, at, at, at)]
+    return []
 
 
-def _rise(end: End, seen: list[PortPast]) -> _Fall | None:
-    """Return the newest rise of the count between one look and the one before it."""
-    for newer, older in itertools.pairwise(seen):
-        if newer.link_downs > older.link_downs:
-            return _Fall(end, newer.link_downs - older.link_downs, older.at, newer.at)
-    return None
+def _past(end: End, survey: Survey) -> list[PortPast]:
+    """Return the earlier looks at a port in the boot that it is in, newest first."""
+    boot = _boot(end)
+    return [one for one in survey.history.get(end.port.id, ()) if boot and one.boot_id == boot]
 
 
 def _as_other_booted(link: Cable, fall: _Fall, survey: Survey) -> bool:
-    """Say whether a link fell before the device at its other end had been up for the stable time."""
+    """Say whether a link fell while the device at its other end came up, and nobody had looked at that."""
     other = link.other(fall.end)
-    booted_at = _booted_at(other, survey.now) if other is not None else None
-    return booted_at is not None and fall.last < booted_at + survey.rules.stable_s
+    booted_at = _booted_at(other) if other is not None else None
+    if other is None or booted_at is None or fall.last >= booted_at + survey.rules.stable_s:
+        return False
+    # It was up before the link fell, as an earlier look shows: then its boot is no excuse.
+    return not any(look.at <= fall.newest_after for look in _past(other, survey))
 
 
-def _booted_at(end: End, now: float) -> float | None:
+def _booted_at(end: End) -> float | None:
     """Return when a device booted, in Unix time; None if it does not say."""
     if end.seen is None:
         return None
@@ -198,13 +252,13 @@ def _booted_at(end: End, now: float) -> float | None:
         up_for_s = float(lines[0].removeprefix(_UP_FOR))
     except (Unread, LookupError, ValueError):
         return None
-    # It was asked as the interval began; `now` is when that had passed.
-    return now - end.seen.interval_s - up_for_s if math.isfinite(up_for_s) else None
+    # It was asked as the interval began; the device's reply was complete when that had passed.
+    return end.seen.last.read_at - end.seen.interval_s - up_for_s if math.isfinite(up_for_s) else None
 
 
-def _logged(end: End, now: float) -> tuple[float, float] | None:
+def _logged(end: End) -> tuple[float, float] | None:
     """Return when the kernel last saw the link go down: in Unix time, and in seconds after boot."""
-    booted_at = _booted_at(end, now)
+    booted_at = _booted_at(end)
     if end.seen is None or booted_at is None:
         return None
     lines = partial(end.seen.answers, _KEY).splitlines()
@@ -233,8 +287,12 @@ def _times(number: int) -> str:
     return {0: "never", 1: "once"}.get(number, f"{number} times")
 
 
-def _clock(at: float) -> str:
-    return time.strftime("%H:%M:%S", time.localtime(at))
+def _clock(at: float, *, dated: bool = False) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S" if dated else "%H:%M:%S", time.localtime(at))
+
+
+def _day(at: float) -> str:
+    return time.strftime("%Y-%m-%d", time.localtime(at))
 
 
 PLUGIN = _Flaps()

@@ -4,8 +4,8 @@ Passes: a RoCE v2 GID of a routable address (IPv4, or IPv6 that is not link-loca
 among them where it gives one, in the subnet of the rail's other ports where it does not, and unique in the
 fabric. On a VLAN (``eth1.100``) the GID belongs to that interface, and the VLAN has that number.
 
-Fails: only link-local or RoCE v1 GIDs, another address or subnet, an address that two ports have, another
-VLAN.
+Fails: only link-local or RoCE v1 GIDs, another address or subnet, an address that two ports have (told at
+the one to which the inventory does not give it; at both where it gives it to neither), another VLAN.
 
 Unknown: the GID table could not be read; or an address is missing and the link is down.
 """
@@ -29,6 +29,9 @@ from fabricctl.plugin.surveying import Need, Survey
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Interface = ipaddress.IPv4Interface | ipaddress.IPv6Interface
+Table = tuple[str, str]
+"""Device and verbs device of a GID table: a VLAN and the interface under it share one."""
 
 _V2 = "RoCE v2"
 _KEY = "gids of VLANs"
@@ -60,12 +63,10 @@ class _Gids:
         ]
         if not ends:
             return unseen(self.name, survey, "GIDs") if _has_verbs(survey.fabric) else ()
-        owners, dark = _owners(ends), _dark(survey)
+        owners, dark = _Owners.of(ends, survey.fabric), _dark(survey)
         return tuple(finding for end in ends for finding in self._of(end, survey, owners, dark))
 
-    def _of(
-        self, end: End, survey: Survey, owners: Mapping[Address, tuple[str, ...]], dark: frozenset[PortId]
-    ) -> tuple[Finding, ...]:
+    def _of(self, end: End, survey: Survey, owners: _Owners, dark: frozenset[PortId]) -> tuple[Finding, ...]:
         if not isinstance(end.fact(facts.GIDS), tuple):
             what = f"the GID table of {end.port.rdma} is not known: {end.why_not(facts.GIDS)}"
             step = f"on {end.port.id.device}: ibv_devinfo -v -d {end.port.rdma}"
@@ -80,14 +81,16 @@ class _Gids:
             self._fail(end, what, step)
             for what, step in (
                 *lacking,
-                *_shared(end, found, owners),
+                *owners.shared(end, found),
                 *_vlan(end),
             )
         ]
         if bad:
             return tuple(bad)
         said = ", ".join(str(each) for each in found)
-        return (Finding(self.name, str(end), Outcome.PASS, f"RoCE v2 with {said}, which no other port has"),)
+        intruders = "".join(owners.intruders(end, found))
+        alone = intruders or ", which no other port has"
+        return (Finding(self.name, str(end), Outcome.PASS, f"RoCE v2 with {said}{alone}"),)
 
     def _fail(self, end: End, what: str, step: str) -> Finding:
         return Finding(self.name, str(end), Outcome.FAIL, what, next_step=step, culprit=str(end))
@@ -107,14 +110,65 @@ def _dark(survey: Survey) -> frozenset[PortId]:
     )
 
 
-def _owners(ends: list[End]) -> Mapping[Address, tuple[str, ...]]:
-    """Return which ports have each address, in inventory order."""
-    found: defaultdict[Address, dict[tuple[str, str], str]] = defaultdict(dict)
-    for end in ends:
-        for address in _addresses(end):
-            # Interfaces on one verbs device (a VLAN, and what is under it) share its table.
-            found[address].setdefault((end.port.id.device, end.port.rdma), str(end))
-    return {address: tuple(ports.values()) for address, ports in found.items()}
+@dataclass(frozen=True)
+class _Owners:
+    """Which ports have each address, in inventory order, and which port the inventory gives it to."""
+
+    having: Mapping[Address, Mapping[Table, str]]
+    meant: Mapping[Address, Mapping[Table, Port]]
+
+    @classmethod
+    def of(cls, ends: list[End], fabric: Fabric) -> _Owners:
+        having: defaultdict[Address, dict[Table, str]] = defaultdict(dict)
+        for end in ends:
+            for address in _addresses(end):
+                having[address].setdefault(_table(end.port), str(end))
+        meant: defaultdict[Address, dict[Table, Port]] = defaultdict(dict)
+        for port in fabric.node_ports():
+            own = _interface(port)
+            if own is not None:
+                meant[own.ip].setdefault(_table(port), port)
+        return cls(having, meant)
+
+    def shared(self, end: End, found: tuple[Address, ...]) -> Iterator[tuple[str, str]]:
+        """Walk what is wrong with addresses of an end that other ports have as well."""
+        for address in found:
+            ports = tuple(self.having.get(address, {}).values())
+            if len(ports) < 2:  # noqa: PLR2004  one alone shares nothing
+                continue
+            owner = self._owner(address)
+            if owner is None:
+                everybody = f"{', '.join(ports[:-1])} and {ports[-1]}"
+                word = "both" if len(ports) == 2 else "all"  # noqa: PLR2004  two are both
+                yield (
+                    f"{everybody} {word} have {address}: packets go to whichever answers",
+                    f"give each port an address of its own, as the inventory says{_said(end)}",
+                )
+            elif _table(owner) != _table(end.port):
+                own = _interface(owner)
+                yield (
+                    f"{end} also has {address}, which the inventory gives to {owner.id}",
+                    f"on {end.port.id.device}: ip addr del {own} dev {end.port.id.port}",
+                )
+
+    def intruders(self, end: End, found: tuple[Address, ...]) -> Iterator[str]:
+        """Walk who else has addresses that the inventory gives to an end, as what to add to a sentence."""
+        for address in found:
+            owner, mine = self._owner(address), _table(end.port)
+            others = [port for table, port in self.having.get(address, {}).items() if table != mine]
+            if others and owner is not None and _table(owner) == mine:
+                verb, whose = ("has", "its") if len(others) == 1 else ("have", "their")
+                yield f"; {' and '.join(others)} also {verb} {address}, which is not {whose} own"
+
+    def _owner(self, address: Address) -> Port | None:
+        """Return the one port that has an address and should have it; None if there is none, or several."""
+        meant = self.meant.get(address, {})
+        having = [port for table, port in meant.items() if table in self.having.get(address, {})]
+        return having[0] if len(meant) == 1 and having else None
+
+
+def _table(port: Port) -> Table:
+    return port.id.device, port.rdma
 
 
 def _entries(end: End) -> Iterator[tuple[int, str, Address]]:
@@ -173,7 +227,7 @@ def _expected(end: End, found: tuple[Address, ...], fabric: Fabric) -> Iterator[
         )
 
 
-def _interface(port: Port) -> ipaddress.IPv4Interface | ipaddress.IPv6Interface | None:
+def _interface(port: Port) -> Interface | None:
     try:
         return ipaddress.ip_interface(port.address) if port.address else None
     except ValueError:
@@ -188,20 +242,6 @@ def _rail_network(port: Port, fabric: Fabric) -> Network | None:
     networks = [each.network for each in rail if each is not None]
     # One port alone may be on a network of its own, as routed hosts are.
     return networks[0] if len(networks) > 1 and len(set(networks)) == 1 else None
-
-
-def _shared(
-    end: End, found: tuple[Address, ...], owners: Mapping[Address, tuple[str, ...]]
-) -> Iterator[tuple[str, str]]:
-    for address in found:
-        ports = owners.get(address, ())
-        if len(ports) > 1:
-            everybody = f"{', '.join(ports[:-1])} and {ports[-1]}"
-            word = "both" if len(ports) == 2 else "all"  # noqa: PLR2004  two are both
-            yield (
-                f"{everybody} {word} have {address}: packets go to whichever answers",
-                f"give each port an address of its own, as the inventory says{_said(end)}",
-            )
 
 
 def _said(end: End) -> str:

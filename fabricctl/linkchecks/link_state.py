@@ -3,7 +3,8 @@
 Passes: carrier at every end that was read, the verbs port ACTIVE, the speed that the inventory gives, and the
 same FEC where both ends name it. A speed that no end can tell is no failure on a simulated fabric.
 
-Fails: no carrier at an end, the verbs port in another state, another speed, FEC that differs.
+Fails: no carrier at an end (it says where a port is switched off, or the other end is up on another port),
+the verbs port in another state, another speed, FEC that differs.
 
 Unknown: the state of the link or of the verbs port could not be read; the inventory gives a speed and neither
 end knows it.
@@ -15,14 +16,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fabricctl.linkparts.ends import Cable, End, cables, unseen
+from fabricctl.linkparts.neighbouring import Names
 from fabricctl.model import facts
-from fabricctl.model.fabric import Device, Role
+from fabricctl.model.fabric import Device, LinkLayer, Role
 from fabricctl.model.verdict import Finding, Outcome
+from fabricctl.plugin.answers import Unread, partial
 from fabricctl.plugin.protocols import Query
 from fabricctl.plugin.surveying import Need, Survey
 
 _MEGABITS = 1000
 _ACTIVE = "ACTIVE"
+_KEY = "flags of ports"
+_ASK = """\
+for port; do
+    read -r flags 2>/dev/null <"/sys/class/net/$port/flags" && echo "$port $flags"
+done
+:
+"""
+_IFF_UP = 0x1
+"""Bit of an interface's flags (linux/if.h): it is switched on, whether it has carrier or not."""
 _NO_FEC = frozenset({"none", "off", "disabled"})
 _FIRE_CODE = frozenset({"fc", "baser", "base-r", "fire-code", "fc-fec"})
 _REED_SOLOMON = frozenset({"rs", "rs-fec", "reed-solomon", "rs528", "rs544"})
@@ -34,37 +46,29 @@ class _LinkState:
     needs: Need = Need.READINGS
 
     def queries(self, device: Device) -> tuple[Query, ...]:
-        """Ask nothing: the drivers read it."""
-        del device
-        return ()
+        """Ask the kernel which ports are switched on; the drivers read the rest."""
+        names = [port.id.port for port in device.ports if port.link_layer is LinkLayer.ETHERNET]
+        return (Query(_KEY, ("sh", "-c", _ASK, "sh", *names)),) if names else ()
 
     def judge(self, survey: Survey) -> tuple[Finding, ...]:
         """Return a finding for each link, or one for each thing that is wrong with it."""
-        found = [finding for link in cables(survey) for finding in self._of(link, survey.fabric.simulated)]
+        names = Names(survey)
+        found = [finding for link in cables(survey) for finding in self._of(link, names)]
         return tuple(found) or unseen(self.name, survey, "whether links are up")
 
-    def _of(self, link: Cable, simulated: str) -> tuple[Finding, ...]:
-        down = self._down(link)
+    def _of(self, link: Cable, names: Names) -> tuple[Finding, ...]:
+        simulated = names.survey.fabric.simulated
+        down = self._down(link, names)
         if down is not None:
             return (down,)
         bad = (*self._verbs(link), *self._speed(link, simulated), *self._fec(link))
         return bad or (Finding(self.name, link.subject, Outcome.PASS, _as_it_is(link)),)
 
-    def _down(self, link: Cable) -> Finding | None:
+    def _down(self, link: Cable, names: Names) -> Finding | None:
         states = {end: end.fact(facts.LINK_STATE) for end in link.ends}
-        views = ", ".join(f"{end} says {_view(end)}" for end in link.ends)
+        views = ", ".join(f"{end} {_view(end)}" for end in link.ends)
         if "down" in states.values():
-            lit = [str(end) for end, state in states.items() if state == "up"]
-            way = " (it works in one direction at most)" if lit else ""
-            return Finding(
-                self.name,
-                link.subject,
-                Outcome.FAIL,
-                f"the link is down: {views}{way}",
-                measured="down",
-                limit="up",
-                next_step=_reseat(link, lit),
-            )
+            return self._dark(link, names, views)
         unclear = [end for end in link.read if states[end] != "up"]
         if not unclear:
             return None
@@ -74,6 +78,34 @@ class _LinkState:
             Outcome.UNKNOWN,
             f"whether the link is up is not known: {views}",
             next_step=f"see whether the interface is there: ip link show {unclear[0].port.id.port}",
+        )
+
+    def _dark(self, link: Cable, names: Names, views: str) -> Finding:
+        """Judge a link with an end that is down: the cable is elsewhere or bad, or an end switched off."""
+        lit = [end for end in link.ends if end.fact(facts.LINK_STATE) == "up"]
+        off = [end for end in link.ends if _is_off(end)]
+        elsewhere = [(end, port) for end in lit if (port := _elsewhere(link, end, names))]
+        culprit = ""
+        if elsewhere:
+            end, port = elsewhere[0]
+            what = f"{link.other(end)} is down; {end} is up and is on {port}: see check cabling"
+            step = f"see check cabling: the cable of {end} is not where the inventory has it"
+        elif off:
+            what = f"the link is down: {views}"
+            step = "; ".join(_switch_on(end) for end in off)
+            culprit = str(off[0]) if len(off) == 1 else ""
+        else:
+            way = " (it works in one direction at most)" if lit else ""
+            what, step = f"the link is down: {views}{way}", _reseat(link, lit)
+        return Finding(
+            self.name,
+            link.subject,
+            Outcome.FAIL,
+            what,
+            measured="down",
+            limit="up",
+            next_step=step,
+            culprit=culprit,
         )
 
     def _verbs(self, link: Cable) -> Iterator[Finding]:
@@ -142,15 +174,57 @@ class _LinkState:
 
 def _view(end: End) -> str:
     state = end.fact(facts.LINK_STATE)
-    return str(state) if state is not None else f"nothing ({end.why_not(facts.LINK_STATE)})"
+    if _is_off(end):
+        return "is switched off"
+    return f"says {state}" if state is not None else f"says nothing ({end.why_not(facts.LINK_STATE)})"
 
 
-def _reseat(link: Cable, lit: list[str]) -> str:
+def _is_off(end: End) -> bool:
+    """Say whether a port is down because somebody switched it off."""
+    return end.fact(facts.LINK_STATE) == "down" and _is_on(end) is False
+
+
+def _is_on(end: End) -> bool | None:
+    """Say whether the kernel has a port switched on; None if it does not tell."""
+    try:
+        said = partial(end.seen.answers, _KEY).splitlines() if end.seen is not None else []
+    except Unread:
+        return None
+    for words in map(str.split, said):
+        if len(words) == 2 and words[0] == end.port.id.port:  # noqa: PLR2004  a name and its flags
+            try:
+                return bool(int(words[1], 16) & _IFF_UP)
+            except ValueError:
+                return None
+    return None
+
+
+def _switch_on(end: End) -> str:
+    device, port = end.port.id.device, end.port.id.port
+    command = f"ip link set dev {port} up"
+    if end.role is Role.NODE:
+        return f"on {device}: {command}"
+    return f"on {device}: switch {port} on ({command}, or as its system does it)"
+
+
+def _elsewhere(link: Cable, end: End, names: Names) -> str:
+    """Return which other port of the fabric an end surely hears than it should; empty if it does not."""
+    heard, other = names.heard(end), link.other(end)
+    known = names.survey.fabric.has_device(heard.device)
+    if other is None or not heard.sure or not known or heard.port == other.port.id:
+        return ""
+    return str(heard.port) if heard.port is not None else heard.said
+
+
+def _reseat(link: Cable, lit: list[End]) -> str:
     if len(link.ends) == 1:
         return f"see that {link.ends[0]} is switched on and has its cable"
     if lit:
-        dark = ", ".join(str(end) for end in link.ends if str(end) not in lit)
-        return f"{dark} hears nothing from {lit[0]}: clean the fibre, reseat or change module and cable"
+        dark = [end for end in link.ends if end not in lit]
+        names = ", ".join(map(str, dark))
+        unsure = [end for end in dark if _is_on(end) is None]
+        off = f"; or it is switched off there: ip link show {unsure[0].port.id.port}" if unsure else ""
+        return f"{names} hears nothing from {lit[0]}: clean the fibre, reseat or change module and cable{off}"
     return "see that both ports are switched on; then reseat, and change if need be, the cable between them"
 
 

@@ -25,6 +25,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fabricctl.linkparts.hosts import unanswered
 from fabricctl.model import facts
 from fabricctl.model.fabric import Device, LinkLayer, Role
 from fabricctl.model.names import PortId
@@ -122,9 +123,7 @@ class _Neighbours:
         fabric = _fabric(survey, nodes)
         found = [finding for device, _ in asked for finding in self._of(nodes[device.name], device, fabric)]
         if not found and any(_ports(device) for device in survey.fabric.nodes()):
-            step = "see check reach"
-            what = "no node could be asked for its neighbours"
-            return (Finding(self.name, "fabric", Outcome.UNKNOWN, what, next_step=step),)
+            return unanswered(self.name, survey)
         return tuple(found)
 
     def _of(self, node: _Node | str, device: Device, fabric: _Fabric) -> tuple[Finding, ...]:

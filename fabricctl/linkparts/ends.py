@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from fabricctl.model.fabric import LinkLayer, Port, Role
+from fabricctl.linkparts.hosts import listed
+from fabricctl.model.fabric import Device, LinkLayer, Port, Role
 from fabricctl.model.names import PortId
 from fabricctl.model.reading import Entry, Known, Missing, PortReading, Value
 from fabricctl.model.verdict import Finding, Outcome
@@ -132,11 +133,37 @@ def all_cables(survey: Survey) -> Iterator[Cable]:
 
 
 def unseen(check: str, survey: Survey, what: str) -> tuple[Finding, ...]:
-    """Return the finding of a check that had nothing to judge; none if the fabric has no Ethernet at all."""
-    if not any(port.link_layer is LinkLayer.ETHERNET for d in survey.fabric.devices for port in d.ports):
+    """Return the finding of a check that had nothing to judge.
+
+    None if the fabric has no Ethernet at all, or if no node was asked and the switches' ports were read: then
+    what was asked has nothing that the check is about.
+    """
+    fabric = survey.fabric
+    about = [d for d in fabric.devices if any(port.link_layer is LinkLayer.ETHERNET for port in d.ports)]
+    asked = [device for device in about if device.name in survey.devices]
+    if not about or (survey.limited and not asked):
         return ()
-    step = "see check reach: make the devices answer, and name their drivers in the inventory"
-    return (Finding(check, "fabric", Outcome.UNKNOWN, f"{what}: no port could be read", next_step=step),)
+    nodes = any(device.role is Role.NODE for device in asked)
+    if survey.limited and not nodes and cables(survey, lone=True):
+        return ()
+    why, step = _why_unseen(survey, about, asked)
+    said = f"{what}: no port could be read{why}"
+    return (Finding(check, "fabric", Outcome.UNKNOWN, said, next_step=step),)
+
+
+def _why_unseen(survey: Survey, about: list[Device], asked: list[Device]) -> tuple[str, str]:
+    """Return why no port could be read, and what to do about it."""
+    silent = [device.name for device in asked if survey.devices[device.name].error]
+    driverless = [device.name for device in asked or about if not device.driver and device.name not in silent]
+    steps = []
+    if silent:
+        steps.append("see why they could not be asked (check reach), then run this again")
+    if driverless:
+        steps.append(f"name the drivers of {listed(driverless)} in the inventory")
+    if not steps:
+        steps.append("see that the ports that the inventory names are those that the devices have")
+    why = f"; {len(silent)} of {len(asked)} devices did not answer" if silent else ""
+    return why, "; ".join(steps)
 
 
 def _end(survey: Survey, port: Port) -> End:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from fabricctl.linkparts.hosts import whole
+from fabricctl.linkparts.hosts import listed, whole
 from fabricctl.model.fabric import Fabric
 from fabricctl.plugin.answers import Unread
 from fabricctl.plugin.protocols import Answers, Query
@@ -43,14 +43,22 @@ done 2>/dev/null
 printf 'session %s\\n' "$$"
 grep -E '^Max (locked memory|open files) ' "/proc/$$/limits"
 grep -E '^(Uid|CapEff):' "/proc/$$/status"
-grep -rHE '^[^#]*[[:space:]](memlock|nofile)[[:space:]]' /etc/security/limits.conf /etc/security/limits.d
+grep -rinHE '^[^#]*[[:space:]](memlock|nofile)[[:space:]]' /etc/security/limits.conf /etc/security/limits.d
 echo done
 """
 _HEAD = re.compile(r"(process|session) (\d+) ?(.*)")
 _LIMIT = re.compile(r"Max (locked memory|open files)\s+(unlimited|\d+)\s+(unlimited|\d+)\s")
-_SHOWN = 80
+_PAM = re.compile(r"(/etc/security/limits(?:\.conf|\.d/[^/:]+\.conf)):(\d+):([^#]*)")
+_PAM_WORDS = 4
+_PAM_KINDS = {"soft": ("soft",), "hard": ("hard",), "-": ("soft", "hard")}
+_PAM_UNITS = {"memlock": 1024, "nofile": 1}
+"""What a number of limits.conf(5) counts in: memlock is in KiB."""
+_PAM_UNLIMITED = frozenset({"unlimited", "infinity", "-1"})
+_NUMBER = re.compile(r"[0-9]{1,18}")
 _CAPABILITIES = re.compile(r"[0-9a-f]{1,16}")
 _CAP_IPC_LOCK = 14
+_NOT_USERS = frozenset({"root", "%"})
+"""``%`` counts logins, and nothing else."""
 
 LOCKED, OPEN = "locked memory", "open files"
 """Names of limits, as ``/proc/PID/limits`` has them."""
@@ -76,6 +84,77 @@ class Launcher:
         return f"{self.name} (pid {self.pid})" if self.name else "an SSH session"
 
 
+@dataclass(frozen=True, slots=True)
+class PamLine:
+    """A line of PAM's files of limits.
+
+    Parameters
+    ----------
+    place
+        Its file and number, ``/etc/security/limits.conf:61``.
+    domain
+        For whom it holds: ``*`` (all users but root), a user, ``@`` and a group, or a range of numbers.
+    kinds
+        ``soft``, ``hard`` or both.
+    amount
+        Bytes or files; None is unlimited.
+    """
+
+    place: str
+    domain: str
+    kinds: tuple[str, ...]
+    item: str
+    amount: int | None
+    words: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.words}"
+
+
+@dataclass(frozen=True, slots=True)
+class Users:
+    """What PAM's files give users where only root's own session was seen.
+
+    Parameters
+    ----------
+    lines
+        All lines that hold for users.
+    everybody
+        Those for ``*`` that give less than is asked for.
+    some
+        Those of single users and groups that give less.
+    spared
+        Users and groups that the lines of `everybody` do not hold for, as their own give enough.
+    """
+
+    lines: tuple[PamLine, ...] = ()
+    everybody: tuple[PamLine, ...] = ()
+    some: tuple[PamLine, ...] = ()
+    spared: tuple[str, ...] = ()
+
+    @property
+    def low(self) -> tuple[PamLine, ...]:
+        """The lines that give less, those that count most first."""
+        return self.everybody or self.some
+
+    @property
+    def least(self) -> int:
+        """The least that those lines give."""
+        return min(line.amount or 0 for line in self.low)
+
+    @property
+    def sure(self) -> bool:
+        """Whether who runs jobs surely gets less."""
+        return bool(self.everybody) and not self.spared
+
+    @property
+    def doubt(self) -> str:
+        """What to add to a sentence where that is not sure."""
+        if self.everybody and self.spared:
+            return f"; {listed(self.spared)} get enough: whether others run jobs is not known"
+        return "" if self.everybody else "; whether they run jobs is not known"
+
+
 @dataclass(slots=True)
 class Found:
     """What was found on a node.
@@ -87,14 +166,14 @@ class Found:
     root, may_lock
         Whether it is root's, and whether it may lock more memory than its limit (CAP_IPC_LOCK).
     configured
-        Lines of PAM's files of limits, each with its file before it.
+        Lines of PAM's files of limits, in the order in which PAM reads them: a later one replaces an earlier.
     """
 
     launchers: list[Launcher] = field(default_factory=list)
     session: Launcher | None = None
     root: bool = False
     may_lock: bool = False
-    configured: list[str] = field(default_factory=list)
+    configured: list[PamLine] = field(default_factory=list)
 
     def judged(self, fabric: Fabric) -> list[Launcher]:
         """Return whose limits count: the schedulers' daemons, else what runs pods, else this session.
@@ -120,17 +199,40 @@ class Found:
             raise Unread("the limits of an SSH session could not be read")
         return [self.session]
 
-    def unseen(self, launcher: Launcher, item: str) -> list[str]:
-        """Return lines of PAM's files that give users another limit, where only root's session was seen.
+    def users(self, launcher: Launcher, item: str, wanted: int | None, kinds: Iterable[str]) -> Users:
+        """Return what PAM's files give users; nothing unless only root's session was seen.
+
+        Root's session does not show it: PAM's ``*`` does not hold for root (limits.conf(5)). What starts jobs
+        as a service does not go through these files.
 
         Parameters
         ----------
         item
-            As PAM calls the limit: ``memlock``, ``nofile``. Its ``*`` holds for all users but root.
+            As PAM calls the limit: ``memlock``, ``nofile``.
+        kinds
+            Which limits count: ``soft``, ``hard``. PAM lowers a soft limit to the hard one.
         """
         if launcher.name or not self.root:
-            return []
-        return [line for line in self.configured if f" {item} " in line and line.split()[1] != "root"]
+            return Users()
+        lines = [line for line in self.configured if line.item == item and line.domain not in _NOT_USERS]
+        last = {(line.domain, kind): line for line in lines for kind in line.kinds}
+        low = {
+            where: line
+            for where, line in last.items()
+            if where[1] in kinds and not enough(line.amount, wanted)
+        }
+        lowered = {kind for domain, kind in low if domain == "*"}
+        domains = dict.fromkeys(line.domain for line in lines if line.domain != "*")
+        return Users(
+            tuple(lines),
+            tuple(dict.fromkeys(line for (domain, _), line in low.items() if domain == "*")),
+            tuple(dict.fromkeys(line for (domain, _), line in low.items() if domain != "*")),
+            tuple(
+                domain
+                for domain in domains
+                if all((domain, kind) in last and (domain, kind) not in low for kind in lowered)
+            ),
+        )
 
 
 def queries() -> tuple[Query, ...]:
@@ -154,6 +256,8 @@ def read(answers: Answers) -> Found:
             current.limits[limit[1]] = Limit(_amount(limit[2]), _amount(limit[3]))
         else:
             _read_more(found, line)
+    # limits.conf is read before limits.d, whose files are read by name.
+    found.configured.sort(key=_pam_order)
     return found
 
 
@@ -164,8 +268,27 @@ def _read_more(found: Found, line: str) -> None:
         found.root = words[0] == "0"
     elif label == "CapEff" and _CAPABILITIES.fullmatch(value.strip()):
         found.may_lock = bool(int(value, 16) >> _CAP_IPC_LOCK & 1)
-    elif label.startswith("/etc/security/") and words:
-        found.configured.append(f"{label}: {' '.join(words)[:_SHOWN]}")
+    elif (pam := _pam_line(line)) is not None:
+        found.configured.append(pam)
+
+
+def _pam_order(line: PamLine) -> tuple[bool, str, int]:
+    file, _, number = line.place.rpartition(":")
+    return file.startswith("/etc/security/limits.d/"), file, int(number)
+
+
+def _pam_line(said: str) -> PamLine | None:
+    """Return a line that ``grep -n`` found in PAM's files; None if PAM itself would leave it out."""
+    match = _PAM.fullmatch(said.partition("#")[0])
+    words = match[3].split() if match else []
+    if match is None or len(words) != _PAM_WORDS:
+        return None
+    kind, item, value = (word.lower() for word in words[1:])
+    unlimited = value in _PAM_UNLIMITED
+    if kind not in _PAM_KINDS or item not in _PAM_UNITS or not (unlimited or _NUMBER.fullmatch(value)):
+        return None
+    amount = None if unlimited else int(value) * _PAM_UNITS[item]
+    return PamLine(f"{match[1]}:{match[2]}", words[0], _PAM_KINDS[kind], item, amount, " ".join(words))
 
 
 def _amount(said: str) -> int | None:

@@ -23,6 +23,8 @@ from fabricctl.plugin.protocols import Query
 from fabricctl.plugin.surveying import LinkCheck, Need, PortPast, Survey
 from fabricctl.transport.base import Transport
 
+_REACH = "reach"
+
 
 @dataclass(frozen=True)
 class Meant:
@@ -70,6 +72,8 @@ class Request:
 
 def checks_of(names: Sequence[str]) -> tuple[LinkCheck, ...]:
     """Return the link checks of those names, all if there are none; UsageError if one is not known."""
+    if _REACH in names:
+        raise UsageError(f"{_REACH} is part of every run", next_step="name other checks, or none for all")
     return tuple(finder.link_check(name) for name in (names or finder.names("link check")))
 
 
@@ -112,6 +116,8 @@ def survey(
     """Look at the fabric: every device in one round trip, each plane of InfiniBand from one of its hosts."""
     checks = checks_of(request.checks)
     needs = {check.needs for check in checks}
+    if request.vantage and Need.SUBNETS not in needs:
+        raise UsageError("--from is for checks of InfiniBand, and none was chosen", next_step="leave it out")
     views = planes.views(meant.fabric, request.devices, request.vantage) if Need.SUBNETS in needs else ()
 
     def asks(device: Device) -> tuple[Query, ...]:
@@ -142,8 +148,19 @@ def survey(
 
 def judge(survey: Survey, names: Sequence[str]) -> tuple[Finding, ...]:
     """Return the findings of the checks of those names, all if there are none; and who could not be asked."""
-    found = [finding for check in checks_of(names) for finding in _judged(check, survey)]
+    found = [
+        finding for check in checks_of(names) for finding in _judged(check, survey) or _nothing(check, names)
+    ]
     return (*reach(survey), *found)
+
+
+def _nothing(check: LinkCheck, names: Sequence[str]) -> tuple[Finding, ...]:
+    """Return what to say of a check that has nothing to judge: only where it was asked for by name."""
+    if check.name not in names:
+        return ()
+    what = "among the devices that were asked there is nothing that it is about: nothing was judged"
+    step = f"leave it out of --only, or see what it is about: fabricctl links --list --only {check.name}"
+    return (Finding(check.name, "fabric", Outcome.UNKNOWN, what, next_step=step),)
 
 
 def _judged(check: LinkCheck, survey: Survey) -> tuple[Finding, ...]:
@@ -159,13 +176,12 @@ def _judged(check: LinkCheck, survey: Survey) -> tuple[Finding, ...]:
 
 def reach(survey: Survey) -> tuple[Finding, ...]:
     """Return whether each device answered: whatever is checked, one that did not is unknown."""
-    name, found = "reach", []
+    name, found = _REACH, []
     for device, seen in survey.devices.items():
         if seen.error:
-            step = f"see that ssh to {device} works from here, then run this again"
-            found.append(
-                Finding(name, device, Outcome.UNKNOWN, f"could not be asked: {seen.error}", next_step=step)
-            )
+            why, _, step = seen.error.partition("; ")
+            step = step or f"see that {device} can be reached from here as the inventory says"
+            found.append(Finding(name, device, Outcome.UNKNOWN, f"could not be asked: {why}", next_step=step))
         else:
             found.append(Finding(name, device, Outcome.PASS, "it answered", interval_s=seen.interval_s))
     return tuple(found)

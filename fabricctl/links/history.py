@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from fabricctl.model import facts
 from fabricctl.model.names import PortId
-from fabricctl.model.reading import Entry, Known
+from fabricctl.model.reading import DeviceReading, Entry, Known
 from fabricctl.model.run import Run, RunKind
 from fabricctl.model.verdict import Finding, Outcome, worst
 from fabricctl.plugin.surveying import PortPast, Survey
@@ -17,8 +17,8 @@ from fabricctl.plugin.surveying import PortPast, Survey
 RECORD = "links"
 """Kind of the record in the store."""
 
-_NEWEST = 100
-"""So many earlier runs are looked at."""
+_NEWEST = 200
+"""So many earlier runs are looked at: a watch every 3 s for the stable time of 10 minutes."""
 
 
 class Records(Protocol):
@@ -48,9 +48,9 @@ class History:
 
     def __init__(self, store: Records, inventory: str) -> None:
         self._store, self._inventory = store, inventory
-        self._kept: tuple[str, dict[PortId, PortPast]] = ("", {})
+        self._kept: tuple[str, Mapping[PortId, tuple[str, int]]] = ("", {})
         self._said = ""
-        self._last: dict[PortId, PortPast] = {}
+        self._last: dict[PortId, tuple[PortPast, ...]] = {}
 
     def ports(self, since: float) -> dict[PortId, tuple[PortPast, ...]]:
         """Return what earlier runs and rounds saw of each port, newest first.
@@ -58,16 +58,16 @@ class History:
         Parameters
         ----------
         since
-            Unix time in seconds; of runs before it only the newest is looked at.
+            Unix time in seconds; of what was seen before it, only the newest of each port is returned.
         """
-        found: dict[PortId, tuple[PortPast, ...]] = {port: (past,) for port, past in self._last.items()}
+        found: dict[PortId, set[PortPast]] = {port: set(looks) for port, looks in self._last.items()}
         for _, payload in self._store.records(RECORD, self._inventory, _NEWEST):
-            for name, (boot_id, downs) in payload["ports"].items():
-                port = PortId.parse(name)
-                found[port] = (*found.get(port, ()), PortPast(payload["at"], boot_id, downs))
-            if payload["at"] < since:
-                break
-        return found
+            for look in (payload, payload.get("first", {})):
+                for name, (boot_id, downs) in look.get("ports", {}).items():
+                    past = PortPast(look["at"], boot_id, downs)
+                    found.setdefault(PortId.parse(name), set()).add(past)
+        # A run may be about some ports only: how far back to go is another question for each port.
+        return {port: _reach(looks, since) for port, looks in found.items()}
 
     def keep(self, survey: Survey, findings: Sequence[Finding], began_at: float) -> str:
         """Keep a run; return its name, or that of the last one if nothing is other than it was then.
@@ -79,31 +79,68 @@ class History:
         """
         outcomes = [finding.outcome for finding in findings]
         said = f"{worst(outcomes)}: {summary(outcomes)}"
-        seen = _ports(survey)
+        looks = _looks(survey, began_at)
         run_id, before = self._kept
-        same = {port: past.link_downs for port, past in before.items()} == {
-            port: past.link_downs for port, past in seen.items()
-        }
-        if not run_id or not same or said != self._said:
+        seen = {port: (past[0].boot_id, past[0].link_downs) for port, past in looks.items()}
+        if not run_id or seen != before or said != self._said:
             run = self._store.begin(RunKind.LINKS, getpass.getuser(), self._inventory, now=began_at)
-            ports = {str(port): [past.boot_id, past.link_downs] for port, past in seen.items()}
-            self._store.put_record(run.id, RECORD, {"at": survey.now, "ports": ports})
+            if looks:
+                self._store.put_record(run.id, RECORD, _payload(survey, looks, began_at))
             self._store.finish(run, worst(outcomes), summary(outcomes))
             self._kept, self._said = (run.id, seen), said
-        self._last = seen
+        self._last |= looks
         return self._kept[0]
 
 
-def _ports(survey: Survey) -> dict[PortId, PortPast]:
-    """Return what to keep; ports of which the count or the boot is not known are left out."""
-    found: dict[PortId, PortPast] = {}
+def _reach(looks: Iterable[PortPast], since: float) -> tuple[PortPast, ...]:
+    """Return looks at a port, newest first, as far as the first one before `since`."""
+    found: list[PortPast] = []
+    for look in sorted(looks, key=lambda one: (one.at, one.link_downs), reverse=True):
+        found.append(look)
+        if look.at < since:
+            break
+    return tuple(found)
+
+
+def _looks(survey: Survey, began_at: float) -> dict[PortId, tuple[PortPast, ...]]:
+    """Return what to keep, newest first: two looks if the count rose between them.
+
+    Ports of which the count or the boot is not known are left out.
+    """
+    found: dict[PortId, tuple[PortPast, ...]] = {}
     for port, seen in survey.seen_ports():
-        held = seen.port(port)
         boot = _value(seen.last.facts, facts.BOOT_ID)
-        downs = _value(held.facts, facts.LINK_DOWNS) if held is not None else None
-        if isinstance(boot, str) and isinstance(downs, int):
-            found[port] = PortPast(survey.now, boot, downs)
+        before, downs = _downs(seen.first, port), _downs(seen.last, port)
+        if not isinstance(boot, str) or downs is None:
+            continue
+        last = PortPast(survey.now, boot, downs)
+        # The first look was somewhat later than the run's begin: "not before" holds for both.
+        found[port] = (last,)
+        if before is not None and before < downs:
+            found[port] = (last, PortPast(began_at, boot, before))
     return found
+
+
+def _downs(reading: DeviceReading, port: PortId) -> int | None:
+    held = reading.ports.get(port)
+    found = _value(held.facts, facts.LINK_DOWNS) if held is not None else None
+    return found if isinstance(found, int) else None
+
+
+def _payload(survey: Survey, looks: Mapping[PortId, tuple[PortPast, ...]], began_at: float) -> dict[str, Any]:
+    """Return the record of a run; ``first`` is what it saw at first where that is another count."""
+    return {
+        "at": survey.now,
+        "ports": {str(port): [seen[0].boot_id, seen[0].link_downs] for port, seen in looks.items()},
+        "first": {
+            "at": began_at,
+            "ports": {
+                str(port): [seen[1].boot_id, seen[1].link_downs]
+                for port, seen in looks.items()
+                if len(seen) > 1
+            },
+        },
+    }
 
 
 def _value(entries: Mapping[str, Entry], name: str) -> object:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fabricctl.model import facts
-from fabricctl.model.fabric import Port
+from fabricctl.model.fabric import Link, Port
 from fabricctl.model.names import PortId
 from fabricctl.model.reading import Missing
 from fabricctl.model.verdict import Outcome
@@ -45,7 +45,10 @@ def test_swapped_cables_are_said_in_plain_words(site: Any) -> None:
         ),
     ]
     steps = {f.next_step for f in site.judge("cabling") if f.outcome is Outcome.FAIL}
-    assert "swap the cables in leaf1/swp3 and leaf1/swp4, or correct fabric_links in the inventory" in steps
+    assert (
+        "swap the cables in leaf1/swp3 and leaf1/swp4, or correct link in fabric_ports of the inventory"
+        in steps
+    )
 
 
 def test_swapped_rails_of_a_node_are_seen_though_the_node_is_silent(site: Any) -> None:
@@ -263,3 +266,85 @@ def test_an_inventory_without_cables_is_told_once_and_fails_no_port(site: Any) -
     ((outcome, subject, what),) = site.bad("cabling")
     assert (outcome, subject) == (Outcome.UNKNOWN, "fabric")
     assert what == "LLDP hears neighbours, but the inventory names no cable: there is nothing to compare with"
+
+
+def test_a_wrong_port_in_the_inventory_fails_though_the_one_it_names_is_down(site: Any) -> None:
+    site.fact("leaf1/swp1", facts.LINK_STATE, "down")
+    site.fact("leaf1/swp1", facts.PARTNER, SILENT)
+    site.fact("node1/eth1", facts.PARTNER, "leaf1/swp9")
+    (found,) = [f for f in site.judge("cabling") if f.outcome is not Outcome.PASS]
+    assert (found.outcome, found.subject) == (Outcome.FAIL, LINK)
+    assert found.what == "node1/eth1 should be on leaf1/swp1, is on leaf1/swp9"
+    assert found.next_step == (
+        "move the cable of node1/eth1 to leaf1/swp1, or correct link in fabric_ports of the inventory"
+    )
+
+
+def test_what_lldp_remembers_where_both_ends_are_down_is_no_proof(site: Any) -> None:
+    for port in ("node1/eth1", "leaf1/swp1"):
+        site.fact(port, facts.LINK_STATE, "down")
+    site.fact("node1/eth1", facts.PARTNER, "leaf1/swp9")
+    assert site.bad("cabling") == [
+        (Outcome.UNKNOWN, LINK, "node1/eth1 and leaf1/swp1 have no link: LLDP hears nothing there now")
+    ]
+
+
+@pytest.mark.parametrize("partner", ["leaf1/swp1", "sw-rack7/swp1", "leaf1/fortyGigE0/0", SILENT])
+def test_one_end_down_and_nothing_sure_at_the_other_stays_unknown(site: Any, partner: str | Missing) -> None:
+    site.fact("leaf1/swp1", facts.LINK_STATE, "down")
+    site.fact("node1/eth1", facts.PARTNER, partner)
+    assert site.bad("cabling") == [
+        (Outcome.UNKNOWN, LINK, "leaf1/swp1 has no link: LLDP hears nothing there now")
+    ]
+
+
+def test_cables_between_switches_stand_in_another_key(site: Any) -> None:
+    up = Link(PortId("leaf1", "swp4"), PortId("leaf2", "swp4"), 3.0)
+    kept = tuple(link for link in site.fabric.links if link.b.device != "node4")
+    site.fabric = replace(site.fabric, links=(*kept, up))
+    site.fact("leaf1/swp4", facts.PARTNER, "leaf2/swp9")
+    site.fact("leaf2/swp4", facts.PARTNER, SILENT)
+    (found,) = [f for f in site.judge("cabling") if f.subject == "leaf1/swp4 - leaf2/swp4"]
+    assert found.outcome is Outcome.FAIL
+    assert found.next_step == (
+        "move the cable of leaf1/swp4 to leaf2/swp4, or correct fabric_uplinks in the inventory"
+    )
+
+
+# documented: lldpd's source (ctl.c and lldpcli.c) prints these with the time in front
+STOPPED = (
+    "lldpcli: 2026-11-30T14:02:03 [WARN/control] unable to connect to socket /run/lldpd.socket: "
+    "No such file or directory 2026-11-30T14:02:03 [WARN/lldpctl] unable to get the list of ports: "
+    "unable to connect to lldpd daemon"
+)
+
+
+def test_an_lldpd_that_is_not_running_is_named_with_what_starts_it(site: Any) -> None:
+    site.fact("node4/eth1", facts.PARTNER, Missing(STOPPED))
+    site.fact("leaf1/swp4", facts.PARTNER, SILENT)
+    (found,) = [f for f in site.judge("cabling") if f.outcome is not Outcome.PASS]
+    assert (found.outcome, found.subject) == (Outcome.UNKNOWN, "node4/eth1 - leaf1/swp4")
+    assert found.what == (
+        "no end says what it is connected to (lldpd is not running on node4; "
+        "leaf1/swp4: no LLDP neighbour is heard on the port)"
+    )
+    assert found.next_step == "on node4: systemctl start lldpd; wait half a minute, and look again"
+
+
+def test_an_lldpd_that_is_not_running_is_said_shortly_where_the_other_end_is_enough(site: Any) -> None:
+    site.fact("node4/eth1", facts.PARTNER, Missing(STOPPED))
+    (found,) = [f for f in site.judge("cabling") if f.subject == "node4/eth1 - leaf1/swp4"]
+    assert (found.outcome, found.what) == (
+        Outcome.PASS,
+        "leaf1/swp4 hears node4/eth1, which hears nothing (lldpd is not running on node4)",
+    )
+
+
+def test_an_lldpd_that_may_not_be_asked_is_not_called_stopped(site: Any) -> None:
+    denied = "lldpcli: 2026-11-30T14:02:03 [WARN/control] unable to connect to socket /run/lldpd.socket: "
+    site.fact("node4/eth1", facts.PARTNER, Missing(denied + "Permission denied"))
+    site.fact("leaf1/swp4", facts.PARTNER, SILENT)
+    ((_, _, what),) = site.bad("cabling")
+    assert "not running" not in what
+    assert "lldpcli: unable to connect to socket /run/lldpd.socket: Permission denied" in what
+    assert "2026-11-30" not in what

@@ -113,7 +113,7 @@ def test_the_policy_says_how_long_to_watch(call: Callable[..., Result], check: C
     assert result.exit_code == 0
     first = result.stdout.splitlines()[0]
     assert first.startswith("1 of 1 device answered; counters watched for 2.")
-    assert first.endswith("policy test")
+    assert first.endswith("s at most; policy test")
     assert "simulated: a test" in result.stdout
     assert result.stdout.splitlines()[-1] == "outcome: pass"
     del check
@@ -165,6 +165,9 @@ def test_a_watch_as_json_is_a_line_a_round(call: Callable[..., Result], check: C
         (("--interval", "0"), "--interval 0: not above 0"),
         (("--interval", "nan"), "--interval nan: not above 0"),
         (("--interval", "4000"), "at most 3600 seconds"),
+        (("--interval", "ten"), "--interval ten: must be a number of seconds"),
+        (("--interval", "2h"), "at most 3600 seconds"),
+        (("--only", "counting", "--from", "node1"), "--from is for checks of InfiniBand"),
         (("--only", "nothing"), "there is no link check called 'nothing'"),
         (("--only", ""), "--only is empty"),
         (("--limit", "nobody"), "no device of the inventory is called 'nobody'"),
@@ -202,3 +205,27 @@ def test_a_check_that_breaks_costs_its_own_findings_only(
     assert findings["reach"]["outcome"] == "pass"
     assert findings["counting"]["outcome"] == "error"
     assert findings["counting"]["what"].startswith("it broke: ZeroDivisionError(True) in broken, line ")
+
+
+def test_a_check_that_was_asked_for_and_has_nothing_to_judge_is_no_pass(
+    call: Callable[..., Result], check: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check, "judge", lambda _: ())
+    assert call("--limit", "node1", "--interval", "0.1").exit_code == 0
+    result = call("--limit", "node1", "--interval", "0.1", "--only", "counting")
+    assert result.exit_code == 4
+    assert "unknown: fabric: among the devices that were asked there is nothing" in result.stdout
+
+
+def test_the_list_holds_what_was_asked_for_and_may_be_json(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run_main(["links", "--list", "--only", "clock", "--json"]) == 0
+    assert list(json.loads(capfd.readouterr().out)) == ["clock"]
+    assert run_main(["links", "--list", "--only", "clok"]) == 2
+    assert "did you mean clock?" in capfd.readouterr().err
+
+
+def test_reach_is_no_check_to_choose(call: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    with pytest.raises(UsageError, match="part of every run"):
+        flow.checks_of(("reach",))
+    del call

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from fabricctl.linkparts.counters import Kind, meaning
+from fabricctl.model import facts
+from fabricctl.model.names import PortId
 from fabricctl.model.policy import LinkPolicy
 from fabricctl.model.reading import Missing
 from fabricctl.model.verdict import Outcome
@@ -282,3 +284,15 @@ def test_a_host_that_is_slow_to_take_other_traffic_fails_no_link_of_a_thor(make_
     site = make_site("bnxt")
     site.counter("node1/eth1", "rx_missed_errors", 0, 40)
     assert site.bad("counters") == []
+
+
+def test_a_port_that_is_not_there_is_no_matter_of_counting(site: Any) -> None:
+    site.fact("leaf1/swp1", facts.LINK_STATE, Missing("there is no network interface swp1"))
+    for name in site.seen["leaf1"].last.ports[PortId("leaf1", "swp1")].counters:
+        site.counter("leaf1/swp1", name, Missing("no such file"), Missing("no such file"))
+    (found,) = [f for f in site.judge("counters") if f.outcome is not Outcome.PASS]
+    assert (found.outcome, found.subject) == (Outcome.UNKNOWN, LINK)
+    assert found.what == (
+        "whether errors are counted is not known: leaf1/swp1: there is no network interface swp1"
+    )
+    assert found.next_step == "see check link_state: nothing could be read of leaf1/swp1"

@@ -36,7 +36,8 @@ def test_as_it_should_be_every_port_passes(site: Any) -> None:
 
 def test_a_duplicate_address_names_both_ports(site: Any) -> None:
     gids(site, "node3/eth1", "0 RoCE v2 fe80::1", "1 RoCE v2 ::ffff:10.10.0.1")
-    with_port(site, "node3/eth1", address="")
+    for port in ("node1/eth1", "node3/eth1"):
+        with_port(site, port, address="")
     said = "node1/eth1 and node3/eth1 both have 10.10.0.1: packets go to whichever answers"
     assert site.bad("gids") == [(Outcome.FAIL, "node1/eth1", said), (Outcome.FAIL, "node3/eth1", said)]
 
@@ -177,3 +178,26 @@ def test_one_address_alone_says_nothing_of_the_rails_subnet(site: Any) -> None:
         gids(site, f"node{n}/eth1", f"1 RoCE v2 ::ffff:10.10.{n}.1")
     with_port(site, "node1/eth1", address="10.10.0.1/31")
     assert site.bad("gids") == []
+
+
+def test_who_has_anothers_address_is_the_one_at_fault(site: Any) -> None:
+    gids(site, "node4/eth1", "1 RoCE v2 ::ffff:10.10.0.4", "2 RoCE v2 ::ffff:10.10.0.3")
+    (found,) = [f for f in site.judge("gids") if f.outcome is not Outcome.PASS]
+    assert (found.outcome, found.subject, found.culprit) == (Outcome.FAIL, "node4/eth1", "node4/eth1")
+    assert found.what == "node4/eth1 also has 10.10.0.3, which the inventory gives to node3/eth1"
+    assert found.next_step == "on node4: ip addr del 10.10.0.3/24 dev eth1"
+    (victim,) = [f for f in site.judge("gids") if f.subject == "node3/eth1"]
+    assert victim.what == "RoCE v2 with 10.10.0.3; node4/eth1 also has 10.10.0.3, which is not its own"
+
+
+def test_an_address_that_the_inventory_gives_to_neither_is_told_at_both(site: Any) -> None:
+    for n in (3, 4):
+        gids(site, f"node{n}/eth1", f"1 RoCE v2 ::ffff:10.10.0.{n}", "2 RoCE v2 ::ffff:10.10.0.99")
+    said = "node3/eth1 and node4/eth1 both have 10.10.0.99: packets go to whichever answers"
+    assert site.bad("gids") == [(Outcome.FAIL, "node3/eth1", said), (Outcome.FAIL, "node4/eth1", said)]
+
+
+def test_an_address_that_the_inventory_gives_to_both_is_told_at_both(site: Any) -> None:
+    with_port(site, "node4/eth1", address="10.10.0.3/24")
+    gids(site, "node4/eth1", "1 RoCE v2 ::ffff:10.10.0.3")
+    assert [subject for _, subject, _ in site.bad("gids")] == ["node3/eth1", "node4/eth1"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from fabricctl.model import facts
 from fabricctl.model.reading import Missing
 from fabricctl.model.verdict import Outcome
+from fabricctl.plugin import finder
 
 LINK = "node1/eth1 - leaf1/swp1"
 
@@ -149,3 +152,87 @@ def test_nothing_read_is_no_pass(site: Any) -> None:
     for name in list(site.seen):
         site.unreachable(name)
     assert [(f.outcome, f.subject) for f in site.judge("link_state")] == [(Outcome.UNKNOWN, "fabric")]
+
+
+def test_a_cable_in_another_port_is_no_matter_of_its_fibre(site: Any) -> None:
+    site.fact("leaf1/swp1", facts.LINK_STATE, "down")
+    site.fact("node1/eth1", facts.PARTNER, "leaf1/swp9")
+    (found,) = [f for f in site.judge("link_state") if f.outcome is not Outcome.PASS]
+    assert (found.outcome, found.subject) == (Outcome.FAIL, LINK)
+    assert found.what == "leaf1/swp1 is down; node1/eth1 is up and is on leaf1/swp9: see check cabling"
+    assert found.next_step == "see check cabling: the cable of node1/eth1 is not where the inventory has it"
+
+
+@pytest.mark.parametrize("partner", ["leaf1/swp1", "sw-rack7/swp1", "leaf1/fortyGigE0/0"])
+def test_a_neighbour_that_may_be_the_right_one_does_not_excuse_the_fibre(site: Any, partner: str) -> None:
+    site.fact("leaf1/swp1", facts.LINK_STATE, "down")
+    site.fact("node1/eth1", facts.PARTNER, partner)
+    (found,) = [f for f in site.judge("link_state") if f.outcome is not Outcome.PASS]
+    assert found.next_step.startswith("leaf1/swp1 hears nothing from node1/eth1: clean the fibre")
+
+
+# documented: kernel, sysfs-class-net (flags) and include/uapi/linux/if.h (IFF_UP is bit 0)
+ON, OFF = "eth1 0x1003\n", "eth1 0x1002\n"
+
+
+def test_the_kernel_is_asked_which_ports_are_switched_on(site: Any) -> None:
+    (query,) = finder.link_check("link_state").queries(site.fabric.device("node1"))
+    assert (query.argv[0], query.argv[-2:], query.counts) == ("sh", ("eth1", "eth2"), False)
+    done = subprocess.run([*query.argv[:-2], "lo", "none7"], capture_output=True, text=True, check=False)
+    assert re.fullmatch(r"lo 0x[0-9a-f]+\n", done.stdout)
+    assert done.returncode == 0
+
+
+def test_a_port_that_is_switched_off_is_no_matter_of_its_fibre(site: Any) -> None:
+    site.fact("node2/eth1", facts.LINK_STATE, "down")
+    (query,) = finder.link_check("link_state").queries(site.fabric.device("node2"))
+    site.answer("node2", query.key, OFF)
+    (found,) = [f for f in site.judge("link_state") if f.outcome is not Outcome.PASS]
+    assert (found.outcome, found.subject, found.culprit) == (
+        Outcome.FAIL,
+        "node2/eth1 - leaf1/swp2",
+        "node2/eth1",
+    )
+    assert found.what == "the link is down: node2/eth1 is switched off, leaf1/swp2 says up"
+    assert found.next_step == "on node2: ip link set dev eth1 up"
+
+
+def test_a_switchs_port_that_is_switched_off_is_named(site: Any) -> None:
+    for port in ("node2/eth1", "leaf1/swp2"):
+        site.fact(port, facts.LINK_STATE, "down")
+    (query,) = finder.link_check("link_state").queries(site.fabric.device("leaf1"))
+    site.answer("leaf1", query.key, "swp1 0x1003\nswp2 0x1002\nodd\nswp3 x\n")
+    site.answer("node2", query.key, ON)
+    (found,) = [f for f in site.judge("link_state") if f.outcome is not Outcome.PASS]
+    assert found.what == "the link is down: node2/eth1 says down, leaf1/swp2 is switched off"
+    assert found.next_step == "on leaf1: switch swp2 on (ip link set dev swp2 up, or as its system does it)"
+    assert found.culprit == "leaf1/swp2"
+
+
+def test_both_ends_switched_off_blame_neither_alone(site: Any) -> None:
+    for port in ("node2/eth1", "leaf1/swp2"):
+        site.fact(port, facts.LINK_STATE, "down")
+    site.answer("leaf1", "flags of ports", "swp2 0x1002\n")
+    site.answer("node2", "flags of ports", OFF)
+    (found,) = [f for f in site.judge("link_state") if f.outcome is not Outcome.PASS]
+    assert found.what == "the link is down: node2/eth1 is switched off, leaf1/swp2 is switched off"
+    assert found.culprit == ""
+    assert found.next_step.startswith("on node2: ip link set dev eth1 up; on leaf1: switch swp2 on")
+
+
+def test_a_port_that_is_switched_on_and_dark_is_one_of_its_fibre(site: Any) -> None:
+    site.fact("node2/eth1", facts.LINK_STATE, "down")
+    site.answer("node2", "flags of ports", ON)
+    (found,) = [f for f in site.judge("link_state") if f.outcome is not Outcome.PASS]
+    assert found.next_step == (
+        "node2/eth1 hears nothing from leaf1/swp2: clean the fibre, reseat or change module and cable"
+    )
+
+
+def test_where_the_kernel_does_not_say_both_causes_are_named(site: Any) -> None:
+    site.fact("node2/eth1", facts.LINK_STATE, "down")
+    (found,) = [f for f in site.judge("link_state") if f.outcome is not Outcome.PASS]
+    assert found.next_step == (
+        "node2/eth1 hears nothing from leaf1/swp2: clean the fibre, reseat or change module and cable; "
+        "or it is switched off there: ip link show eth1"
+    )

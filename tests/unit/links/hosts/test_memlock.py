@@ -100,7 +100,7 @@ def test_root_s_own_session_says_nothing_of_users_whose_limit_pam_sets(hosts: An
     (found,) = hosts.judge("memlock")
     assert found.outcome is Outcome.UNKNOWN
     assert found.what.endswith(
-        "; what users get was not seen (/etc/security/limits.d/rdma.conf: * - memlock unlimited)"
+        "; what users get was not seen (/etc/security/limits.d/rdma.conf:2: * - memlock unlimited)"
     )
     assert found.next_step == "on node1, as a user who runs jobs: ulimit -l"
 
@@ -124,4 +124,100 @@ def test_a_step_that_ended_meanwhile_hides_no_other(hosts: Any) -> None:
     node = hosts.guest()
     node.process(812, "slurmd")
     node.process(815, "slurmstepd", "")
+    assert hosts.bad("memlock") == []
+
+
+LOW = "/etc/security/limits.d/99-low.conf"
+
+
+def test_s51_users_get_less_than_root_s_own_session_has(hosts: Any) -> None:
+    """PAM's ``*`` does not hold for root: its session is unlimited, an ordinary user has 64 KiB."""
+    hosts.guest().write(LOW, "* soft memlock 64\n* hard memlock 64")
+    (found,) = hosts.judge("memlock")
+    assert found.outcome is Outcome.FAIL
+    assert found.what == (
+        f"PAM lets users lock 64 KiB ({LOW}:1: * soft memlock 64, {LOW}:2: * hard memlock 64), "
+        "the policy asks for unlimited; root's own session has unlimited"
+    )
+    assert (found.measured, found.limit, found.culprit) == ("64 KiB", "unlimited", "node1")
+    assert found.next_step == (
+        f"on node1: '* - memlock unlimited' in place of {LOW}:1, {LOW}:2, then let users log in anew"
+    )
+    hosts.policy(memlock_bytes=64 << 10)
+    assert hosts.bad("memlock") == []
+    hosts.policy(memlock_bytes=(64 << 10) + 1)
+    (found,) = hosts.judge("memlock")
+    assert found.next_step.startswith("on node1: '* - memlock 65' in place of ")
+
+
+def test_slurmd_does_not_go_through_pam(hosts: Any) -> None:
+    node = hosts.guest()
+    node.process(812, "slurmd")
+    node.write(LOW, "* - memlock 64\n* - nofile 64")
+    assert hosts.bad("memlock") == []
+    assert hosts.bad("open_files") == []
+
+
+@pytest.mark.parametrize("kind", ["soft", "hard", "-"])
+def test_each_kind_of_line_lowers_the_soft_limit(hosts: Any, kind: str) -> None:
+    hosts.guest().write("/etc/security/limits.conf", f"*\t{kind}\tmemlock\t8192  # stock")
+    (found,) = hosts.judge("memlock")
+    assert (found.outcome, found.measured) == (Outcome.FAIL, "8 MiB")
+    assert f"(/etc/security/limits.conf:1: * {kind} memlock 8192)" in found.what
+
+
+@pytest.mark.parametrize("who", ["@students", "guest", "1000:"])
+def test_single_users_and_groups_get_less(hosts: Any, who: str) -> None:
+    hosts.guest().write(LOW, f"* - memlock unlimited\n{who} hard memlock 64")
+    (found,) = hosts.judge("memlock")
+    assert found.outcome is Outcome.UNKNOWN
+    assert found.what == (
+        f"PAM lets some users lock 64 KiB ({LOW}:2: {who} hard memlock 64), the policy asks for unlimited; "
+        "root's own session has unlimited; whether they run jobs is not known"
+    )
+    assert (found.next_step, found.culprit) == ("on node1, as a user who runs jobs: ulimit -l", "")
+
+
+def test_a_group_that_gets_enough_may_be_that_of_all_who_run_jobs(hosts: Any) -> None:
+    node = hosts.guest()
+    node.write(LOW, "* - memlock 64\n@hpc - memlock unlimited")
+    (found,) = hosts.judge("memlock")
+    assert found.outcome is Outcome.UNKNOWN
+    assert found.what.endswith("; @hpc get enough: whether others run jobs is not known")
+    node.write(LOW, "* - memlock 64\n@hpc soft memlock unlimited")
+    (found,) = hosts.judge("memlock")
+    assert found.outcome is Outcome.FAIL, "PAM lowers the soft limit to the hard one, that is still 64 KiB"
+
+
+def test_a_later_line_replaces_an_earlier(hosts: Any) -> None:
+    node = hosts.guest()
+    node.write("/etc/security/limits.conf", "* - memlock 64")
+    node.write("/etc/security/limits.d/10-rdma.conf", "* - memlock unlimited")
+    assert hosts.bad("memlock") == []
+    node.write("/etc/security/limits.d/20-low.conf", "* soft memlock 128")
+    (found,) = hosts.judge("memlock")
+    assert (found.outcome, found.measured) == (Outcome.FAIL, "128 KiB")
+
+
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("limits.d/low.conf.bak", "* - memlock 64"),
+        ("limits.conf", "# * - memlock 64"),
+        ("limits.conf", "root - memlock 64"),
+        ("limits.conf", "* - memlock much"),
+        ("limits.conf", "* both memlock 64"),
+        ("limits.conf", "* - memlock -1"),
+        ("limits.conf", "* - memlock infinity"),
+    ],
+)
+def test_lines_that_lower_nothing(hosts: Any, file: str, line: str) -> None:
+    hosts.guest().write(f"/etc/security/{file}", line)
+    assert hosts.bad("memlock") == []
+
+
+def test_a_session_of_a_user_has_what_pam_gave_it(hosts: Any) -> None:
+    node = hosts.guest()
+    node.write("/proc/session/status", "Uid:\t1000\t1000\t1000\t1000\nCapEff:\t0000000000000000")
+    node.write(LOW, "@students - memlock 64")
     assert hosts.bad("memlock") == []
