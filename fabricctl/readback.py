@@ -24,7 +24,7 @@ from fabricctl.transport.base import Reply, Transport
 from fabricctl.transport.shell import one_line
 
 QUERY_S = 20
-"""Longest time that one query may take on the device, in seconds; then it is ended and has no answer.
+"""Longest time that most queries may take on the device, in seconds; then one is ended and has no answer.
 
 systemctl alone has taken more than ten on a node that was busy starting."""
 _THREADS = 64
@@ -43,10 +43,10 @@ export FABRICCTL_TMP
 trap 'rm -rf "$FABRICCTL_TMP"' EXIT
 err=$FABRICCTL_TMP/stderr
 q() {{
-    n=$1
-    shift
+    n=$1 limit=$2
+    shift 2
     printf '\\n{mark} %s out\\n' "$n"
-    timeout -k 2 {limit_s} "$@" 2>"$err" </dev/null
+    timeout -k 2 "$limit" "$@" 2>"$err" </dev/null
     printf '\\n{mark} %s rc=%s\\n' "$n" "$?"
     [ ! -s "$err" ] || cat "$err"
 }}
@@ -169,9 +169,11 @@ def script(queries: Sequence[Query], mark: str, between: Mapping[int, str] = Map
     """
     calls = "\n".join(
         f"{between[number]}\n{call}" if number in between else call
-        for number, call in enumerate(f"q {n} {shlex.join(query.argv)}" for n, query in enumerate(queries))
+        for number, call in enumerate(
+            f"q {n} {query.limit_s or QUERY_S} {shlex.join(query.argv)}" for n, query in enumerate(queries)
+        )
     )
-    return _FRAME.format(mark=mark, limit_s=QUERY_S, calls=calls)
+    return _FRAME.format(mark=mark, calls=calls)
 
 
 def cli_lines(device: Device, queries: Sequence[Query]) -> tuple[str, ...]:

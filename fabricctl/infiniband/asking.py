@@ -13,30 +13,41 @@ from dataclasses import dataclass
 
 from fabricctl.plugin.protocols import Answer, Query
 
+_TOOL_S = 60
+"""Longest time for one tool that walks the whole subnet, in seconds: a large one takes tens of them."""
+_LOOK_S, _ROUTES_S = 4 * _TOOL_S, _TOOL_S + 10
+"""Longest time for all of a script."""
+
 # A shell acts on a signal only between commands, unless it waits: so the tool runs beside it, and the folder
-# goes even when the script is ended in the middle.
-_BEGIN = """\
-hca=$1 port=$2 tool=
+# goes even when the script is ended in the middle. Where the subnet did not answer once, nobody waits again.
+_BEGIN = f"""\
+hca=$1 port=$2 tool= within={_TOOL_S}
 dir=$(mktemp -d) || exit 1
 trap '[ -z "$tool" ] || kill "$tool" 2>/dev/null; rm -rf "$dir"' EXIT
 trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 141' PIPE
 trap 'exit 143' TERM
-command -v timeout >/dev/null || timeout() { shift 3; "$@"; }
-part() {
+command -v timeout >/dev/null || timeout() {{ shift 3; "$@"; }}
+hung="$FABRICCTL_TMP/no answer to $hca $port"
+hangs() {{
+    [ -n "$FABRICCTL_TMP" ] && [ -e "$hung" ] || return 0
+    printf '\\n== %s\\n\\n== %s rc 124\\n' "$1" "$1"
+    exit 0
+}}
+part() {{
     name=$1
     shift
     [ -z "$hca" ] || set -- "$@" -C "$hca" -P "$port"
     printf '\\n== %s\\n' "$name"
-    timeout -k 1 12 "$@" 2>"$dir/said" >"$dir/out" &
+    timeout -k 1 "$within" "$@" 2>"$dir/said" >"$dir/out" &
     tool=$!
     wait "$tool"
     rc=$? tool=
     cat "$dir/out"
     printf '\\n== %s rc %s\\n' "$name" "$rc"
     cat "$dir/said"
-}
+}}
 """
 
 # A site's file of thresholds would hide small counts and so falsify what they rose by. Two managers that do
@@ -44,7 +55,9 @@ part() {
 # manager is asked. A cache with a port that did not answer cannot be read: then the tools discover by
 # themselves.
 _LOOK = f"""{_BEGIN}
+hangs topology
 part topology ibnetdiscover --cache "$dir/cache"
+case $rc in 124 | 137) [ -z "$FABRICCTL_TMP" ] || : >"$hung" ;; esac
 [ -s "$dir/cache" ] || exit 0
 again="$FABRICCTL_TMP/looked from $hca $port"
 stale=
@@ -61,6 +74,7 @@ fi
 grep -q '^## Summary' "$dir/out" || cached errors $errors --skip-sl
 [ -z "$FABRICCTL_TMP" ] || [ -e "$again" ] || {{ : >"$again"; exit 0; }}
 cached links iblinkinfo --line
+within=10
 part master sminfo
 part offers saquery -s
 lids=$(sed -n 's/^[[:space:]]*EndPortLid\\.*\\([1-9][0-9]*\\)$/\\1/p' "$dir/out" | sort -nu | head -n 8)
@@ -72,6 +86,7 @@ done
 # Tables of before the interval would not fit the cables of after it: a link that went down meanwhile would
 # seem to be a route into nowhere. So they are read the second time only.
 _ROUTES = f"""{_BEGIN}
+hangs routes
 again="$FABRICCTL_TMP/routed from $hca $port"
 [ -z "$FABRICCTL_TMP" ] || [ -e "$again" ] || {{ : >"$again"; exit 0; }}
 part routes dump_fts -n
@@ -116,8 +131,8 @@ def queries(hca: Hca) -> tuple[Query, ...]:
     """
     where = ("sh", hca.name, str(hca.port))
     return (
-        Query(look_key(hca), ("sh", "-c", _LOOK, *where), counts=True),
-        Query(routes_key(hca), ("sh", "-c", _ROUTES, *where), counts=True),
+        Query(look_key(hca), ("sh", "-c", _LOOK, *where), counts=True, limit_s=_LOOK_S),
+        Query(routes_key(hca), ("sh", "-c", _ROUTES, *where), counts=True, limit_s=_ROUTES_S),
     )
 
 

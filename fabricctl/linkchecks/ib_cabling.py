@@ -298,6 +298,13 @@ def _listed(labels: Sequence[str]) -> str:
 
 def _extra(survey: Survey, subnet: Subnet, view: _View) -> Iterator[Finding]:
     """Walk the cables between known devices of which neither end is meant to have one."""
+    between = [
+        link
+        for link in survey.fabric.links
+        if all(_is_switch(survey, end.device) for end in (link.a, link.b))
+    ]
+    silent = survey.wiring is None and not between
+    untold = 0
     for port in subnet.ports.values():
         peer = subnet.ports.get(port.peer) if port.peer is not None else None
         if peer is None or not port.device or not peer.device or not _first(port, peer):
@@ -305,11 +312,17 @@ def _extra(survey: Survey, subnet: Subnet, view: _View) -> Iterator[Finding]:
         lone = port.label not in view.meant and peer.label not in view.meant
         # A node's port of which the inventory says no cable may be on any.
         bare = any(one.kind == "CA" and one.id is not None for one in (port, peer)) and survey.wiring is None
-        if lone and not bare and concerns(survey, (port.device, peer.device)):
+        if lone and silent and port.kind == peer.kind == "SW":
+            untold += 1
+        elif lone and not bare and concerns(survey, (port.device, peer.device)):
             what = f"there is a cable that is not meant to be: {port.label} - {peer.label}"
             add = "add it to the inventory" if survey.wiring is None else view.wanted
             step = f"pull it, or {add}"
             yield _finding(f"{port.label} - {peer.label}", Outcome.FAIL, what, "extra cable", step)
+    if untold:
+        what = f"the inventory names no cable between switches: {untold} were seen and not compared"
+        step = "add fabric_uplinks, or compare with a saved topology: --topology FILE"
+        yield _finding(subnet.plane, Outcome.UNKNOWN, what, f"{untold} cables", step)
 
 
 def _first(port: SubnetPort, peer: SubnetPort) -> bool:

@@ -16,7 +16,7 @@ from fabricctl.plugin.surveying import Clock, Observation
 from fabricctl.transport.base import Transport
 
 ANSWER_S = 60.0
-"""Longest time that a device may take to answer, beside the interval."""
+"""Longest time that a device may take to answer, beside the interval and what long queries may take."""
 
 _UPTIME, _DATE = "uptime", "date"
 _STAMPS = (
@@ -147,7 +147,8 @@ def _by_script(device: Device, wanted: Sequence[Query], transport: Transport, in
     mark = readback.new_mark()
     between = {0: _BEGIN, len(counting) + len(rest): _WAIT % round(interval_s * 100)} if interval_s else {}
     sent_at = time.time()
-    reply = transport.run(device, readback.script(queries, mark, between), deadline_s=ANSWER_S + interval_s)
+    deadline_s = ANSWER_S + interval_s + sum(query.limit_s for query in queries)
+    reply = transport.run(device, readback.script(queries, mark, between), deadline_s=deadline_s)
     done_at = time.time()
     answers = readback.unframe(queries, mark, reply.stdout, reply.stderr)
     later = {key.removeprefix(_AGAIN): answer for key, answer in answers.items() if key.startswith(_AGAIN)}

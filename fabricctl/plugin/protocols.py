@@ -38,12 +38,15 @@ class Query:
         the answer holds a line ``== PATH`` before each.
     counts
         Whether the answer holds counters: a run that watches an interval asks it again at the end.
+    limit_s
+        Longest time that it may take on the device, in seconds; 0 is the usual time, ``readback.QUERY_S``.
     """
 
     key: str
     argv: tuple[str, ...]
     rest: tuple[str, ...] = ()
     counts: bool = False
+    limit_s: int = 0
 
 
 @dataclass(frozen=True, slots=True)

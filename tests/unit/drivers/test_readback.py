@@ -192,3 +192,13 @@ def test_a_driver_is_found_by_role_and_name() -> None:
     assert readback.driver_of(switch).name == "linux"
     with pytest.raises(UsageError, match="did you mean linux"):
         readback.driver_of(Device("leaf1", Role.SWITCH, "linus", Endpoint(host="x"), ()))
+
+
+def test_a_query_may_have_a_limit_of_its_own() -> None:
+    asked = [Query("slow", ("sleep", "60"), limit_s=1), Query("usual", ("echo", "on"))]
+    done = subprocess.run(
+        ["/bin/sh", "-s"], input=shell.whole(readback.script(asked, _MARK)), capture_output=True, check=False
+    )
+    answers = readback.unframe(asked, _MARK, shell.text(done.stdout), shell.text(done.stderr))
+    assert answers["slow"].rc == 124
+    assert answers["usual"] == Answer(0, "on\n", "")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from fabricctl import readback
 from fabricctl.infiniband import asking
 from fabricctl.infiniband.asking import Hca
 from fabricctl.plugin.protocols import Answer
@@ -169,3 +170,25 @@ def test_a_host_on_which_no_script_can_begin_says_why() -> None:
     answer = Answer(1, "", "mktemp: failed to create directory via template: No space left on device\n")
     assert asking.parts(answer) == {}
     assert asking.why(answer, {}, "links").endswith("No space left on device")
+
+
+def test_a_subnet_that_did_not_answer_once_is_not_waited_for_again(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = host.temporary.parent / "kept"
+    kept.mkdir()
+    monkeypatch.setattr(Host, "env", {**host.env, "FABRICCTL_TMP": str(kept)})
+    host.tool("ibnetdiscover", "exit 124\n")  # as timeout(1) ends when it had to stop a program
+    for number, part, says in (
+        (0, "topology", "ibnetdiscover: no answer in time"),
+        (0, "topology", "ibnetdiscover: no answer in time"),
+        (1, "routes", "dump_fts: no answer in time"),
+    ):
+        answer = host.ask(number, Hca("mlx5_0"))
+        assert asking.why(answer, asking.parts(answer), part) == says
+    assert len(host.called("ibnetdiscover")) == 1
+    assert host.called("dump_fts") == []
+
+
+def test_a_large_subnet_has_more_time_than_other_questions() -> None:
+    assert all(query.limit_s > readback.QUERY_S for query in asking.queries(Hca("mlx5_0")))

@@ -210,3 +210,20 @@ def test_a_limited_run_is_about_switches_that_nobody_asks_too(pod: Any) -> None:
     assert "node5/ib0 - leaf2/1" in pod.of(CHECK, survey)
     assert "node5/ib0 - leaf2/1" in pod.of("ib_links", survey)
     assert "node2/ib0 - leaf1/2" not in pod.of("ib_links", survey)
+
+
+def test_an_inventory_without_uplinks_makes_no_uplink_a_fault(pod: Any) -> None:
+    fabric = pod.fabric
+    nodes = {device.name for device in fabric.nodes()}
+    links = tuple(link for link in fabric.links if {link.a.device, link.b.device} & nodes)
+    assert len(links) < len(fabric.links)
+    pod.fabric = dataclasses.replace(fabric, links=links)
+    survey = pod.survey("good")
+    # by the inventory the leaf is a plane of its own, and only that was looked at
+    found = [one for one in finder.link_check(CHECK).judge(survey) if one.subject == "plane 1"]
+    uplinks = len(fabric.links) - len(links)
+    told = found[-1]
+    assert told.outcome is UNKNOWN
+    assert told.what == f"the inventory names no cable between switches: {uplinks} were seen and not compared"
+    assert "fabric_uplinks" in told.next_step
+    assert [one.outcome for one in found[:-1]] == [PASS]
