@@ -101,9 +101,15 @@ def read(
 
 
 @contextlib.contextmanager
-def workers(tasks: int) -> Iterator[ThreadPoolExecutor]:
-    """Yield threads for so many tasks; an interrupt drops those that have not begun, and waits for none."""
-    pool = ThreadPoolExecutor(max(1, min(_THREADS, tasks)), thread_name_prefix="device")
+def workers(tasks: int, most: int = _THREADS) -> Iterator[ThreadPoolExecutor]:
+    """Yield threads for so many tasks; an interrupt drops those that have not begun, and waits for none.
+
+    Parameters
+    ----------
+    most
+        So many threads at the most.
+    """
+    pool = ThreadPoolExecutor(max(1, min(most, tasks)), thread_name_prefix="device")
     try:
         yield pool
     except BaseException:

@@ -18,6 +18,9 @@ from fabricctl.transport.base import Transport
 ANSWER_S = 60.0
 """Longest time that a device may take to answer, beside the interval and what long queries may take."""
 
+_AT_ONCE = 512
+"""So many devices are watched at the same time: most of it is waiting, and a connection each is held open."""
+
 _UPTIME, _DATE = "uptime", "date"
 _STAMPS = (
     Query(_UPTIME, ("cat", "/proc/uptime"), counts=True),
@@ -99,7 +102,7 @@ def observe(
         By device name, in the order of `devices`; one that does not answer has its ``error``, one of which
         there is nothing to ask is left out.
     """
-    with readback.workers(len(devices)) as pool:
+    with readback.workers(len(devices), _AT_ONCE) as pool:
         seen = pool.map(lambda device: _observe(device, transport, questions, interval_s), devices)
         return {one.device: one for one in seen if one is not None}
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -108,6 +109,20 @@ def test_all_devices_are_watched_at_the_same_time() -> None:
     begun = time.monotonic()
     observe([_local(f"n{i}") for i in range(8)], _Fake(), Questions(lambda _: (ID,)), 0.5)
     assert time.monotonic() - begun < 3
+
+
+def test_hundreds_of_devices_do_not_wait_for_each_other() -> None:
+    many = 200
+    together = threading.Barrier(many)
+
+    class Slow(_Fake):
+        def run(self, device: Device, script: str, *, deadline_s: float) -> Reply:
+            del script, deadline_s
+            together.wait(20)
+            raise UnreachableError("all were asked", device=device.name)
+
+    seen = observe([_local(f"n{i}") for i in range(many)], Slow(), Questions(lambda _: (ID,)), 1)
+    assert {one.error.partition(": ")[2] for one in seen.values()} == {"all were asked"}
 
 
 def test_a_device_without_a_shell_is_asked_again_for_what_counts() -> None:
