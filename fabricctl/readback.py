@@ -31,7 +31,8 @@ _THREADS = 64
 
 # Everything a query prints goes to our standard output between two lines that start with the mark, so that
 # missing newlines, binary output and words that look like ours do no harm. A query cannot read our input. It
-# may leave something for later ones in FABRICCTL_TMP.
+# may leave something for later ones in FABRICCTL_TMP. Later than "until" (seconds of uptime), where somebody
+# has set that, no more is asked: one program after the other that hangs must not void the rest.
 _FRAME = """\
 LC_ALL=C
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
@@ -41,13 +42,21 @@ command -v timeout >/dev/null || timeout() {{ shift 3; "$@"; }}
 FABRICCTL_TMP=$(mktemp -d) || exit 1
 export FABRICCTL_TMP
 trap 'rm -rf "$FABRICCTL_TMP"' EXIT
-err=$FABRICCTL_TMP/stderr
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 141' PIPE
+trap 'exit 143' TERM
+err=$FABRICCTL_TMP/stderr until=
+late() {{
+    [ -n "$until" ] && read up _ </proc/uptime && [ "${{up%.*}}" -ge "$until" ]
+}}
 q() {{
-    n=$1 limit=$2
+    n=$1 limit=$2 rc=124
     shift 2
     printf '\\n{mark} %s out\\n' "$n"
-    timeout -k 2 "$limit" "$@" 2>"$err" </dev/null
-    printf '\\n{mark} %s rc=%s\\n' "$n" "$?"
+    : >"$err"
+    late || {{ timeout -k 2 "$limit" "$@" 2>"$err" </dev/null; rc=$?; }}
+    printf '\\n{mark} %s rc=%s\\n' "$n" "$rc"
     [ ! -s "$err" ] || cat "$err"
 }}
 {calls}

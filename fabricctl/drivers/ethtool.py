@@ -25,6 +25,8 @@ _HEAD = "NIC statistics:"
 _LINE = re.compile(r"\s+(\S.*?)\s*:\s*(\S+)\s*")
 _OF_RING = re.compile(r"\[\d+\]: |(?:rx|tx|ch|xdp|rxq|txq|rx_queue|tx_queue|rx_xsk|tx_xsk)_?\d+_")
 _FEC = re.compile(r"^Active FEC encodings?:\s*(\S.*?)\s*$", re.MULTILINE)
+_ABSENT = re.compile(r"\bethtool: (?:command )?not found\s*$", re.MULTILINE)
+"""What shells say of a program that is not there: dash and busybox, and bash."""
 _FEC_NAMES = {"off": "none", "none": "none", "rs": "rs", "llrs": "llrs", "baser": "fc"}
 
 
@@ -70,7 +72,10 @@ def _statistics(name: str, answers: Answers) -> Iterator[tuple[str, Entry]]:
 
 
 def _fec(name: str, answers: Answers) -> str:
-    found = _FEC.search(sections.of(_KEY, name, answers))
+    said = sections.of(_KEY, name, answers)
+    found = _FEC.search(said)
+    if not found and _ABSENT.search(said):
+        raise Unread("ethtool: the program is not installed")
     if not found:
         raise Unread("ethtool shows no FEC of it")
     return " ".join(_FEC_NAMES.get(word.lower(), word.lower()) for word in found[1].split())

@@ -11,11 +11,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fabricctl.linkparts.subnets import PROGRAMS
 from fabricctl.plugin.protocols import Answer, Query
 
 _TOOL_S = 60
 """Longest time for one tool that walks the whole subnet, in seconds: a large one takes tens of them."""
-_LOOK_S, _ROUTES_S = 4 * _TOOL_S, _TOOL_S + 10
+_MANAGERS, _MANAGER_S, _MANAGERS_S = 64, 3, 60
+"""How many subnet managers are asked at most, and how long each and all of them may take, in seconds."""
+_LOOK_S, _ROUTES_S = 4 * _TOOL_S + _MANAGERS_S, _TOOL_S + 10
 """Longest time for all of a script."""
 
 # A shell acts on a signal only between commands, unless it waits: so the tool runs beside it, and the folder
@@ -52,7 +55,8 @@ part() {{
 
 # A site's file of thresholds would hide small counts and so falsify what they rose by. Two managers that do
 # not trust each other both are master, and each one's list has only itself: so every port that says it has a
-# manager is asked. A cache with a port that did not answer cannot be read: then the tools discover by
+# manager is asked. Several planes are looked at one after the other, so each look has its own time, by the
+# clock that nobody sets. A cache with a port that did not answer cannot be read: then the tools discover by
 # themselves.
 _LOOK = f"""{_BEGIN}
 hangs topology
@@ -65,20 +69,31 @@ cached() {{
     [ -n "$stale" ] || set -- "$@" --load-cache "$dir/cache"
     part "$@"
 }}
-errors='ibqueryerrors --threshold-file /dev/null --details'
-cached errors $errors
+uptime() {{ read -r up _ </proc/uptime || up=; }}
+errors() {{
+    uptime
+    printf '\\n== uptime\\n%s\\n\\n== uptime rc 0\\n' "$up"
+    cached errors ibqueryerrors --threshold-file /dev/null --details "$@"
+}}
+errors
 if grep -q 'loading cached fabric failed' "$dir/said"; then
     stale=yes
-    cached errors $errors
+    errors
 fi
-grep -q '^## Summary' "$dir/out" || cached errors $errors --skip-sl
+grep -q '^## Summary' "$dir/out" || errors --skip-sl
 [ -z "$FABRICCTL_TMP" ] || [ -e "$again" ] || {{ : >"$again"; exit 0; }}
 cached links iblinkinfo --line
 within=10
 part master sminfo
 part offers saquery -s
-lids=$(sed -n 's/^[[:space:]]*EndPortLid\\.*\\([1-9][0-9]*\\)$/\\1/p' "$dir/out" | sort -nu | head -n 8)
+lids=$(sed -n 's/^[[:space:]]*EndPortLid\\.*\\([1-9][0-9]*\\)$/\\1/p' "$dir/out" | sort -nu |
+    head -n {_MANAGERS})
+within={_MANAGER_S}
+uptime
+until=$((${{up%.*}} + {_MANAGERS_S}))
 for lid in $lids; do
+    uptime
+    [ "${{up%.*}}" -lt "$until" ] || break
     part "manager $lid" sminfo "$lid"
 done
 """
@@ -160,14 +175,13 @@ def why(answer: Answer | None, found: Mapping[str, Answer], name: str) -> str:
     part = found.get(name)
     if part is None:
         part, name = found.get("topology", answer), "topology"
-    program = _PROGRAMS.get(name, name)
+    program = PROGRAMS.get(name, name)
     if part.rc in {126, 127}:
         return f"{program}: the program is not installed"
     if part.rc in {124, 137}:
         return f"{program}: no answer in time"
     # What it says last is what it gave up for.
-    lines = [_WARNED.sub("", line.strip()) for line in (part.stderr or part.stdout).split("\n")]
-    lines = [line for line in lines if line]
+    lines = [line for line in map(said, (part.stderr or part.stdout).split("\n")) if line]
     if not lines:
         return f"{program}: it said nothing and ended with exit status {part.rc}"
     if not lines[-1].isprintable() or "\ufffd" in lines[-1]:
@@ -175,11 +189,6 @@ def why(answer: Answer | None, found: Mapping[str, Answer], name: str) -> str:
     return f"{program}: {lines[-1][:200].removeprefix(f'{program}: ')}"
 
 
-_PROGRAMS = {
-    "topology": "ibnetdiscover",
-    "links": "iblinkinfo",
-    "errors": "ibqueryerrors",
-    "master": "sminfo",
-    "offers": "saquery",
-    "routes": "dump_fts",
-}
+def said(line: str) -> str:
+    """Return what a tool said in a line, without the number of its process: that is another in each run."""
+    return _WARNED.sub("", line.strip())

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Iterable, Mapping
 
 from fabricctl.errors import UsageError
-from fabricctl.infiniband import counting, discovery, linkinfo, managing, routing
+from fabricctl.infiniband import asking, counting, discovery, linkinfo, managing, routing
 from fabricctl.infiniband.asking import Hca, look_key, parts, routes_key, why
 from fabricctl.infiniband.counting import Count
 from fabricctl.infiniband.discovery import Discovery, Key
@@ -19,7 +20,6 @@ from fabricctl.plugin.surveying import Observation
 
 _TWICE = re.compile(r"duplicate", re.IGNORECASE)
 _LOST = re.compile(r"bad status|timed out|failed; dport|query failed")
-_WARNED = re.compile(r"^ibwarn: \[\d+\] ")
 _OFFER = re.compile(r"^\s*EndPortLid\.*([1-9]\d*)\s*$", re.MULTILINE)
 _NOTHING = Answer(0, "", "")
 
@@ -59,15 +59,17 @@ def _linked(
     managers = _managers(said)
     if not managers:
         missing["managers"] = why(answer, said, "master")
-    offers = _OFFER.findall(said["offers"].stdout) if "offers" in said else []
+    offers = tuple(dict.fromkeys(map(int, _OFFER.findall(said.get("offers", _NOTHING).stdout))))
     if not offers:
         missing["offers"] = why(answer, said, "offers")
+    heard = {manager.lid for manager in managers}
     spoken = [said[name].stderr for name in ("topology", "links") if name in said]
     return dataclasses.replace(
         empty,
         ports=ports,
         managers=managers,
-        unheard=tuple(lid for lid in dict.fromkeys(map(int, offers)) if not _spoke(said, lid)),
+        unheard=tuple(lid for lid in offers if _asked(said, lid) and not _spoke(said, lid)),
+        unasked=tuple(lid for lid in offers if not _asked(said, lid) and lid not in heard),
         duplicates=_lines(spoken, _TWICE),
         complaints=_lines(spoken, _LOST),
         missing=missing,
@@ -162,6 +164,11 @@ def _managers(said: Mapping[str, Answer]) -> tuple[Manager, ...]:
     return tuple(found.values())
 
 
+def _asked(said: Mapping[str, Answer], lid: int) -> bool:
+    """Say whether the subnet manager at a LID was asked itself: of many, not all are."""
+    return f"manager {lid}" in said
+
+
 def _spoke(said: Mapping[str, Answer], lid: int) -> bool:
     """Say whether the subnet manager at a LID answered when it was asked itself."""
     return managing.parse(said.get(f"manager {lid}", _NOTHING).stdout) is not None
@@ -169,13 +176,14 @@ def _spoke(said: Mapping[str, Answer], lid: int) -> bool:
 
 def _counted(subnet: Subnet, seen: Observation, hca: Hca) -> Subnet:
     """Return the subnet with its counters at both ends of the interval."""
-    counts, said = [], []
+    counts, said, stamps = [], [], []
     for answers in (seen.answers, seen.later):
         answer = answers.get(look_key(hca))
         found = parts(answer)
         errors = found.get("errors", _NOTHING)
         counts.append(counting.parse(errors.stdout, found.get("topology", _NOTHING).stdout, errors.stderr))
         said.append(why(answer, found, "errors"))
+        stamps.append(_stamp(found.get("uptime", _NOTHING).stdout))
     first, later = counts
     missing = dict(subnet.missing)
     if first.checked is None or later.checked is None:
@@ -188,9 +196,22 @@ def _counted(subnet: Subnet, seen: Observation, hca: Hca) -> Subnet:
         extended=frozenset(_placed(subnet, by_guid, later, later.extended)),
         uncounted=uncounted(subnet, counts),
         counted=(first.checked, later.checked),
-        interval_s=seen.interval_s,
+        interval_s=_between(*stamps) or seen.interval_s,
         missing=missing,
     )
+
+
+def _stamp(text: str) -> float:
+    """Return the host's uptime in seconds when its counters were read; NaN if it did not say."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def _between(first: float, later: float) -> float:
+    """Return the seconds between two stamps; 0 if one is missing, or the host was restarted meanwhile."""
+    return later - first if math.isfinite(later - first) and later > first else 0.0
 
 
 def _placed(
@@ -279,5 +300,5 @@ def _failed(subnet: Subnet, count: Count) -> dict[Key, str]:
 
 
 def _lines(spoken: Iterable[str], wanted: re.Pattern[str]) -> tuple[str, ...]:
-    lines = (_WARNED.sub("", line.strip()) for text in spoken for line in text.split("\n"))
+    lines = (asking.said(line) for text in spoken for line in text.split("\n"))
     return tuple(dict.fromkeys(line for line in lines if wanted.search(line)))

@@ -204,6 +204,9 @@ class _Judge:
         heard = self.heard[link.ends[0].port.id]
         if heard.port is None:
             return None
+        if not heard.sure:
+            what = f"{link.ends[0]} hears {heard.said}, and {heard.why}; the inventory has no cable there"
+            return self._unknown(link, what, "write the port in the inventory as LLDP names it")
         return Finding(
             self.name,
             link.subject,

@@ -2,18 +2,19 @@
 
 Passes: at each end that was read there are counters that would tell, and none rose faster than the policy's
 ``links.errors_per_s``, ``discards_per_s`` and ``storms_per_s`` allow. The limit holds for each counter by
-itself, for some are sums of others.
+itself, for some are sums of others. Discards or storms that a port could count, but does not, are told.
 
 Fails: one rose faster, or the PFC watchdog holds a queue for stormed. Packets dropped for lack of a buffer
 are a failure in the class that RDMA rides; where the counter does not tell classes apart, in any.
 
-Unknown: an end has no counter that would tell, was read only once, or a counter went back. Frames that nobody
-listened for (``rx_dropped`` of a Linux interface, discards of what a switch received) are not looked at.
+Unknown: an end has no counter that would tell, was read only once, or a counter went back or was read once.
+Frames that nobody listened for (``rx_dropped`` of a Linux interface, discards of what a switch received) are
+not looked at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from fabricctl.linkparts import counters
@@ -28,7 +29,8 @@ from fabricctl.plugin.protocols import Query
 from fabricctl.plugin.surveying import Need, Survey
 
 _NAMED = 4
-"""So many rising counters of a link are named; the rest are counted."""
+"""So many counters of a link, rising or unknown, are named; the rest are counted."""
+_NO_ETHTOOL = "ethtool: the program is not installed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +68,14 @@ class _Counters:
         gaps: list[str] = []
         excess: list[_Excess] = []
         absent: list[str] = []
+        counted: dict[End, frozenset[Kind]] = {}
         for end in link.read:
             seen = rises(end, survey)
             excess += _too_fast(end, seen.rises, survey.rules)
             faults = [rise for rise in seen.rises if rise.meaning.kind in counters.FAULTS]
+            counted[end] = frozenset(
+                rise.meaning.kind for rise in faults if counters.proves(end.driver, rise.counter)
+            )
             if seen.gap:
                 gaps.append(f"{end}: {seen.gap}")
             elif not faults and end.fact(facts.LINK_STATE) is None:
@@ -77,7 +83,7 @@ class _Counters:
                 gaps.append(f"{end}: {end.why_not(facts.LINK_STATE)}")
             elif not faults:
                 gaps.append(f"{end}: it reports no counter of errors or discards")
-            gaps += [f"{end}: {why}" for why in seen.odd]
+            gaps += _of_odd(end, seen.odd)
             told.append(f"{len(faults)} at {end}")
         interval_s = max(end.seen.interval_s for end in link.read if end.seen is not None)
         if excess:
@@ -88,10 +94,9 @@ class _Counters:
             if absent:
                 step = f"see check link_state: nothing could be read of {' and '.join(absent)}"
             return Finding(self.name, link.subject, Outcome.UNKNOWN, what, next_step=step)
-        what = (
-            f"no error, discard or storm in {interval_s:.1f} s, by {' and '.join(told)} counters{link.unread}"
-        )
-        return Finding(self.name, link.subject, Outcome.PASS, what, interval_s=interval_s)
+        none, step = _none_of(counted, interval_s, f"by {' and '.join(told)} counters")
+        what = f"{none}{link.unread}"
+        return Finding(self.name, link.subject, Outcome.PASS, what, next_step=step, interval_s=interval_s)
 
     def _failed(self, link: Cable, excess: list[_Excess], interval_s: float) -> Finding:
         ranked = sorted(excess, key=lambda each: -each.rise.per_s)
@@ -109,6 +114,36 @@ class _Counters:
             culprit=_culprit(ranked),
             interval_s=interval_s,
         )
+
+
+def _of_odd(end: End, odd: tuple[str, ...]) -> Iterator[str]:
+    """Walk why counters are not known; where a program did not answer, that is hundreds."""
+    yield from (f"{end}: {why}" for why in odd[:_NAMED])
+    if len(odd) > _NAMED:
+        yield f"{end}: {len(odd) - _NAMED} more counters are not known"
+
+
+def _none_of(counted: Mapping[End, frozenset[Kind]], interval_s: float, told: str) -> tuple[str, str]:
+    """Return what surely was not, with what was not counted, and what to do about that."""
+    lacks = {end: counters.countable(end.driver) - kinds for end, kinds in counted.items()}
+    seen = frozenset[Kind]().union(*counted.values())
+    sure = seen.difference(*lacks.values()) or seen
+    said = f"no {_listed(sure, 'or')} in {interval_s:.1f} s, {told}"
+    for end, kinds in lacks.items():
+        if kinds:
+            said += f"; {_listed(kinds, 'and', plural='s')} are not counted at {end}"
+    bare = [end.port.id.device for end, kinds in lacks.items() if kinds and _no_ethtool(end)]
+    step = f"install ethtool on {' and '.join(dict.fromkeys(bare))}, to have the NIC's own counters"
+    return said, step if bare else ""
+
+
+def _no_ethtool(end: End) -> bool:
+    return end.role is Role.NODE and end.why_not(facts.FEC).startswith(_NO_ETHTOOL)
+
+
+def _listed(kinds: frozenset[Kind], word: str, *, plural: str = "") -> str:
+    names = [f"{kind}{plural}" for kind in counters.FAULTS if kind in kinds]
+    return f" {word} ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def _too_fast(end: End, seen: tuple[Rise, ...], rules: LinkPolicy) -> Iterator[_Excess]:

@@ -89,7 +89,7 @@ class _DeviceNodes:
 
 def _verbs(port: Port) -> str:
     """Return the verbs device of a port; on InfiniBand a port may be called by it."""
-    return port.rdma or (port.id.port if port.link_layer is LinkLayer.INFINIBAND else "")
+    return port.verbs_device or (port.id.port if port.link_layer is LinkLayer.INFINIBAND else "")
 
 
 def _judge(survey: Survey, device: Device, seen: Observation) -> Iterator[Finding]:

@@ -100,7 +100,7 @@ class _Foreign:
 def _named(device: Device) -> tuple[str, ...]:
     if device.role is not Role.NODE:
         return ()
-    return tuple(dict.fromkeys(port.rdma for port in device.ports if port.rdma))
+    return tuple(dict.fromkeys(port.verbs_device for port in device.ports if port.verbs_device))
 
 
 def _devices(said: str) -> Iterator[tuple[str, str, str]]:

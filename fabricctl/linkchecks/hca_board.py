@@ -65,7 +65,7 @@ def _board(seen: Observation, port: Port) -> tuple[str, str]:
     """Return the chip (PCI vendor and device) and the board's number of a port's HCA."""
     tree = pci.read(seen.answers)
     functions = tree.of(port.id)
-    rdma = port.rdma.partition("/")[0] or port.id.port
+    rdma = port.verbs_device or port.id.port
     board = tree.files.get(f"/sys/class/infiniband/{rdma}/board_id", "")
     if not functions or not board:
         raise Unread(f"{port.id} does not say its board: there is no board_id of {rdma}")

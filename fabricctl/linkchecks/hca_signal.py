@@ -60,8 +60,7 @@ def _ports(device: Device) -> tuple[Port, ...]:
 
 
 def _place(port: Port) -> tuple[str, str]:
-    device, _, number = port.rdma.partition("/")
-    return device, number or "1"
+    return port.verbs_device, str(port.verbs_port)
 
 
 def _key(port: Port) -> str:

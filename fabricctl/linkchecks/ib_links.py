@@ -6,7 +6,8 @@ end: that passes at the inventory's speed if the generation knows it (HDR and ne
 inventory says passes with a note.
 Fails if an end that answered is Down, or waits for the subnet manager (Initialize, Armed), or is narrower or
 slower.
-Unknown if an end did not answer or was not seen while the other is up, and if nothing was seen at all.
+Unknown if an end did not answer or was not seen while the other is up, if an end is Active but not LinkUp,
+and if nothing was seen at all.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class _Links:
 
 def _judge(survey: Survey, subnet: Subnet) -> Iterator[Finding]:
     for cable in cables(survey, subnet):
-        yield _state(subnet, cable) or _speed(survey, cable)
+        yield _state(subnet, cable) or _physical(cable) or _speed(survey, cable)
 
 
 def _state(subnet: Subnet, cable: Cable) -> Finding | None:
@@ -75,6 +76,22 @@ def _state(subnet: Subnet, cable: Cable) -> Finding | None:
     gone = [end for end in cable.ends if end.port is None]
     if gone:
         return _unseen(subnet, cable, gone)
+    return None
+
+
+def _physical(cable: Cable) -> Finding | None:
+    """Return what is odd about a link of which both ends are Active; None if they are LinkUp too."""
+    for end in cable.ends:
+        port = end.port
+        if port is None or port.physical == "LinkUp":
+            continue
+        reason = f": {_DOWN[port.physical]}" if port.physical in _DOWN else ""
+        what = f"{end.label} is Active, but {port.physical or 'its physical state was not said'}{reason}"
+        measured = f"Active ({port.physical or 'not said'})"
+        step = "run this again; if it stays so, reseat the cable at both ends: iblinkinfo"
+        return Finding(
+            _NAME, cable.subject, Outcome.UNKNOWN, what, measured, "Active (LinkUp)", next_step=step
+        )
     return None
 
 

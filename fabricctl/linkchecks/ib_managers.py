@@ -1,13 +1,14 @@
 """Every InfiniBand plane has one subnet manager that is master, and it is one that the policy allows.
 
-Every port that says it has a subnet manager is asked itself: two that do not trust each other are both
-master, and each one's list has only itself.
+Every port that says it has a subnet manager is asked itself, up to 64 of them and for a minute at most: two
+that do not trust each other are both master, and each one's list has only itself.
 
 Passes if just one says that it is master and the policy's ``links.subnet_managers`` is empty or has its node
 or its GUID; how many stand by is told.
 Fails if several are master, or the one is another.
 Unknown if none answered: whether there is none or it was not reached cannot be told from outside. Also if the
-list of ports that have a subnet manager was not read, or one of them did not answer: it may be master too.
+list of ports that have a subnet manager was not read, or one of them did not answer or was not asked: it may
+be master too.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from fabricctl.plugin.surveying import Need, Survey
 
 _NAME = "ib_managers"
 _MASTER, _STANDBY = "MASTER", "STANDBY"
+_LISTED = 4
 
 
 class _Managers:
@@ -70,6 +72,8 @@ def _one(survey: Survey, subnet: Subnet, master: Manager, measured: str) -> Find
     if doubt:
         what = f"{name} is master; {doubt}: whether it is the only one is not known"
         step = "look for others: saquery -s, then sminfo LID of each"
+        if subnet.unasked:
+            step = f"stop those that are not needed (systemctl disable --now opensm), or {step}"
         return Finding(_NAME, subnet.plane, Outcome.UNKNOWN, what, measured, limit, next_step=step)
     more = f"; {count(len(others), 'other')}: " if others else "; no other"
     more += ", ".join(f"{_named(subnet, one)} ({one.state.lower()})" for one in others)
@@ -79,12 +83,18 @@ def _one(survey: Survey, subnet: Subnet, master: Manager, measured: str) -> Find
 
 def _doubt(subnet: Subnet) -> str:
     """Return why there may be a subnet manager that was not heard; empty if there is none."""
-    if subnet.unheard:
-        lids = ", ".join(f"LID {lid}" for lid in subnet.unheard)
-        return f"another is said to run at {lids}, and did not answer"
     if "offers" in subnet.missing:
         return f"which ports have a subnet manager could not be read ({subnet.missing['offers']})"
-    return ""
+    silent = f"{_said_at(subnet.unheard)}, and did not answer" if subnet.unheard else ""
+    were = "was" if len(subnet.unasked) == 1 else "were"
+    skipped = f"{_said_at(subnet.unasked)}, and {were} not asked" if subnet.unasked else ""
+    return "; ".join(text for text in (silent, skipped) if text)
+
+
+def _said_at(lids: tuple[int, ...]) -> str:
+    who = "another is" if len(lids) == 1 else "others are"
+    more = f" and {len(lids) - _LISTED} more" if len(lids) > _LISTED else ""
+    return f"{who} said to run at {', '.join(f'LID {lid}' for lid in lids[:_LISTED])}{more}"
 
 
 def _device(subnet: Subnet, manager: Manager) -> str:

@@ -186,9 +186,20 @@ def _now(function: Function) -> _Rate:
     match = _SPEED.match(speed)
     if match and lanes:
         return _Rate(float(match[1]), lanes)
-    if speed.startswith(_UNKNOWN) or not lanes:
+    if speed.startswith(_UNKNOWN) and lanes:
+        # A kernel that is older than the card has no name for its speed: the register has its code.
+        return _coded(function, speed)
+    if not lanes:
         raise _NoLink(f"{function.address} shows no link of its own: a virtual function or a virtual device")
     raise Unread(f"unparsable: {speed!r:.40}, {width!r:.40}")
+
+
+def _coded(function: Function, speed: str) -> _Rate:
+    """Return a rate from the register of a link that is there; Unread if that does not say it either."""
+    try:
+        return _by_config(function, _LINK_IS, 2)
+    except _NoLink:
+        raise Unread(f"the speed of the link of {function.address} is {speed!r:.40} to the kernel") from None
 
 
 def _integrated(function: Function) -> bool:

@@ -113,8 +113,10 @@ def _railed(device: Device) -> tuple[Port, ...]:
 
 
 def _verbs(port: Port) -> str:
-    """Return a port's verbs device; on InfiniBand a port may be called by it."""
-    return port.rdma or (port.id.port if port.link_layer is LinkLayer.INFINIBAND else "")
+    """Return a port's verbs device, and which port of it but the first; on InfiniBand it may be its name."""
+    if port.verbs_port > 1:
+        return f"{port.verbs_device}/{port.verbs_port}"
+    return port.verbs_device or (port.id.port if port.link_layer is LinkLayer.INFINIBAND else "")
 
 
 def _node(device: Device, ports: Sequence[Port], tree: Tree) -> _Node:
@@ -146,20 +148,19 @@ def _carried(survey: Survey, ports: Sequence[Port], tree: Tree) -> Iterator[Find
     """Compare the verbs device that the inventory names with those of the netdev's PCI function."""
     for port in ports:
         carries = tree.carries.get(port.id.port, ())
-        if not port.rdma or not carries:
+        if not port.verbs_device or not carries:
             continue  # a software device or a bond, or nothing to compare with
         subject = cable(survey.fabric, port.id)
-        if port.rdma in carries:
-            what = f"rail {port.rail}: {port.id.port} carries {port.rdma}, as in the inventory"
+        if port.verbs_device in carries:
+            what = f"rail {port.rail}: {port.id.port} carries {port.verbs_device}, as in the inventory"
             yield Finding(_NAME, subject, Outcome.PASS, what)
             continue
-        what = (
-            f"rail {port.rail}: {port.id.port} carries {', '.join(carries)}, the inventory says {port.rdma}"
-        )
+        has = ", ".join(carries)
+        what = f"rail {port.rail}: {port.id.port} carries {has}, the inventory says {port.verbs_device}"
         step = (
             "correct rdma: of the port in the inventory, or the names that udev gives (rdma link shows both)"
         )
-        yield Finding(_NAME, subject, Outcome.FAIL, what, ", ".join(carries), port.rdma, next_step=step)
+        yield Finding(_NAME, subject, Outcome.FAIL, what, has, port.verbs_device, next_step=step)
 
 
 def _kinds(found: Sequence[_Node]) -> Iterator[list[_Node]]:

@@ -75,7 +75,7 @@ class _Uniform:
             for port in device.ports:
                 subject = cable(survey.fabric, port.id)
                 try:
-                    nics.append(_nic(tree, seen, port.id, port.rdma))
+                    nics.append(_nic(tree, seen, port.id, port.verbs_device))
                 except _Nothing as exc:
                     findings.append(Finding(_NAME, subject, Outcome.PASS, str(exc)))
                 except Unread as exc:

@@ -264,6 +264,8 @@ _TABLES: Mapping[str, tuple[_Row, ...]] = {
     "cumulus": (*_SWITCH, *_NETDEV),
     "nxos": (*_NXOS, *_SWITCH),
 }
+_OF_ETHTOOL = frozenset({"mlx5", "bnxt", "irdma", "ionic"})
+"""Drivers that count what found no buffer in their own statistics; the kernel's general ones stay 0."""
 _SENDING = re.compile(r"(?:^|[._ ])tx(?:_|$)|_tx_|^queue|^watchdog|^red\.|^port_xmit")
 _TOTALS = frozenset({"tx_discards", "tx_dropped", "rx_discards_phy", "tx_discards_phy"})
 
@@ -285,6 +287,25 @@ def meaning(driver: str, counter: str) -> Meaning | None:
                 queue = next((each for each in found.groups() if each), None)
                 return None if kind is None else _meaning(name, kind, what, queue)
     return None
+
+
+@functools.lru_cache(maxsize=64)
+def countable(driver: str) -> frozenset[Kind]:
+    """Return the kinds of faults that a port with that driver may have counters of."""
+    return frozenset(kind for _, kind, _ in _TABLES.get(driver, _SWITCH) if kind in FAULTS)
+
+
+@functools.lru_cache(maxsize=16384)
+def proves(driver: str, counter: str) -> bool:
+    """Say whether a counter that stays at 0 proves that there was nothing to count.
+
+    Of a NIC's discards only its own counters do; of damage the kernel's do as well.
+    """
+    found = meaning(driver, counter)
+    if found is None or driver not in _OF_ETHTOOL or found.kind is Kind.ERROR:
+        return found is not None
+    names = (counter, counter.partition(" ")[2])
+    return not any(re.fullmatch(pattern, name) for pattern, _, _ in _NETDEV for name in names)
 
 
 def _meaning(name: str, kind: Kind, what: str, queue: str | None) -> Meaning:

@@ -258,8 +258,9 @@ def named(device: Device) -> list[str]:
     """
     words = []
     for port in device.ports:
-        if _NAME.fullmatch(port.id.port):
-            words += [port.id.port, port.rdma if _NAME.fullmatch(port.rdma) else port.id.port]
+        name, verbs = port.id.port, port.verbs_device
+        if _NAME.fullmatch(name):
+            words += [name, verbs if _NAME.fullmatch(verbs) else name]
     return words
 
 

@@ -60,13 +60,19 @@ def rises(end: End, survey: Survey) -> Seen:
         return Seen(gap="it was read only once")
     found: list[Rise] = []
     odd: list[str] = []
-    for name, what in _meant(end.driver, tuple(reading.counters)):
+    for name, what in _meant(end.driver, _names(seen, end)):
         by = _last(seen, end, name) if what.gauge else seen.rise(end.port.id, name)
         if isinstance(by, int):
             found.append(Rise(name, what, by, by / seen.interval_s))
         elif what.kind in FAULTS and _was_known(seen, end, name):
             odd.append(by)
     return Seen(tuple(_by_class(found, _lossless(end, survey))), tuple(odd))
+
+
+def _names(seen: Observation, end: End) -> tuple[str, ...]:
+    """Return the counters of both looks: what only one of them has is not known, and no reason to pass."""
+    held = (reading.ports.get(end.port.id) for reading in (seen.last, seen.first))
+    return tuple(dict.fromkeys(name for port in held if port is not None for name in port.counters))
 
 
 @functools.lru_cache(maxsize=4096)

@@ -109,14 +109,21 @@ def unseen(name: str, subnet: Subnet, part: str) -> Finding:
     host = subnet.vantage.device
     # A reason begins with the program that has no answer: it need not be the part's own.
     program = subnet.missing[part].partition(":")[0]
-    command = program if program in _PROGRAMS else _COMMANDS.get(part, "ibnetdiscover")
+    command = program if program in PROGRAMS.values() else PROGRAMS[part]
     what = f"{part} could not be seen from {subnet.vantage}: {subnet.missing[part]}"
     step = f"run {command} on {host} (it needs infiniband-diags), or look from elsewhere with --from"
     return Finding(name, subnet.plane, Outcome.UNKNOWN, what, next_step=step)
 
 
-_COMMANDS = {"counters": "ibqueryerrors", "managers": "sminfo", "routes": "dump_fts"}
-_PROGRAMS = frozenset({"ibnetdiscover", "iblinkinfo", *_COMMANDS.values()})
+PROGRAMS: Mapping[str, str] = {
+    "topology": "ibnetdiscover",
+    "links": "iblinkinfo",
+    **dict.fromkeys(("errors", "counters"), "ibqueryerrors"),
+    **dict.fromkeys(("master", "managers"), "sminfo"),
+    "offers": "saquery",
+    "routes": "dump_fts",
+}
+"""Which program a part is of, under the script's name for it and under that of `Subnet.missing`."""
 
 
 def _end(subnet: Subnet, places: dict[PortId, Key], port: PortId) -> End:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fabricctl.errors import UsageError
 from fabricctl.links import planes
@@ -24,6 +26,7 @@ from fabricctl.plugin.surveying import LinkCheck, Need, PortPast, Survey
 from fabricctl.transport.base import Transport
 
 _REACH = "reach"
+_TEXTS = ("subject", "what", "measured", "limit", "next_step", "culprit")
 
 
 @dataclass(frozen=True)
@@ -151,7 +154,17 @@ def judge(survey: Survey, names: Sequence[str]) -> tuple[Finding, ...]:
     found = [
         finding for check in checks_of(names) for finding in _judged(check, survey) or _nothing(check, names)
     ]
-    return (*reach(survey), *found)
+    return tuple(map(_clean, (*reach(survey), *found)))
+
+
+def _clean(finding: Finding) -> Finding:
+    """Return a finding without what would upset a terminal: its words may come from a device."""
+    if all(getattr(finding, name).isprintable() for name in _TEXTS):
+        return finding
+    shown: dict[str, Any] = {
+        name: "".join(c if c.isprintable() else "?" for c in getattr(finding, name)) for name in _TEXTS
+    }
+    return dataclasses.replace(finding, **shown)
 
 
 def _nothing(check: LinkCheck, names: Sequence[str]) -> tuple[Finding, ...]:

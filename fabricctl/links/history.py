@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
@@ -17,8 +18,9 @@ from fabricctl.plugin.surveying import PortPast, Survey
 RECORD = "links"
 """Kind of the record in the store."""
 
-_NEWEST = 200
-"""So many earlier runs are looked at: a watch every 3 s for the stable time of 10 minutes."""
+_WITHIN, _BEFORE = 500, 50
+"""So many runs are looked at that began within the stable time, and of those before it: of the latter only
+the newest look at each port counts."""
 
 
 class Records(Protocol):
@@ -37,7 +39,11 @@ class Records(Protocol):
         ...
 
     def records(
-        self, kind: str, inventory: str | None = None, newest: int = -1
+        self,
+        kind: str,
+        inventory: str | None = None,
+        newest: int = -1,
+        between: tuple[float, float] = (-math.inf, math.inf),
     ) -> tuple[tuple[Run, dict[str, Any]], ...]:
         """Return records of a kind, the newest run first."""
         ...
@@ -61,7 +67,10 @@ class History:
             Unix time in seconds; of what was seen before it, only the newest of each port is returned.
         """
         found: dict[PortId, set[PortPast]] = {port: set(looks) for port, looks in self._last.items()}
-        for _, payload in self._store.records(RECORD, self._inventory, _NEWEST):
+        records = self._store.records
+        within = records(RECORD, self._inventory, _WITHIN, (since, math.inf))
+        before = records(RECORD, self._inventory, _BEFORE, (-math.inf, since))
+        for _, payload in (*within, *before):
             for look in (payload, payload.get("first", {})):
                 for name, (boot_id, downs) in look.get("ports", {}).items():
                     past = PortPast(look["at"], boot_id, downs)

@@ -85,10 +85,12 @@ def _check(fabric: Fabric, asked: Mapping[str, Device], vantage: str) -> None:
 
 
 def _choices(can: Sequence[PortId], vantage: str) -> tuple[PortId | None, tuple[PortId, ...]]:
-    """Return the port to look from, and one port of each of the next hosts."""
+    """Return the port to look from, and one port of each of the next hosts; none where one was named."""
     named = [port for port in can if port.device == vantage]
+    if named:
+        return named[0], ()
     by_host: dict[str, PortId] = {}
-    for port in (*named, *can):
+    for port in can:
         by_host.setdefault(port.device, port)
     ordered = tuple(by_host.values())
     return (ordered[0] if ordered else None), ordered[1 : OTHERS + 1]
@@ -224,7 +226,11 @@ def _subnet(fabric: Fabric, view: View, seen: Mapping[str, Observation]) -> Subn
         return _unseen(empty, f"{view.vantage.device} was not asked")
     if observed.error:
         return _unseen(empty, f"{view.vantage.device} could not be asked: {observed.error}")
-    return seeing.look(fabric, empty, observed, view.hcas[view.vantage])
+    try:
+        return seeing.look(fabric, empty, observed, view.hcas[view.vantage])
+    except Exception as exc:  # noqa: BLE001  the boundary of one plane: a bug in reading it must not hide the rest
+        why = f"reading what {view.vantage.device} said failed inside fabricctl ({exc!r}); please report this"
+        return _unseen(empty, why)
 
 
 def _unseen(empty: Subnet, why: str) -> Subnet:

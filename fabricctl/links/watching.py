@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import resource
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,11 +16,14 @@ from fabricctl.plugin.protocols import Answers, Query
 from fabricctl.plugin.surveying import Clock, Observation
 from fabricctl.transport.base import Transport
 
-ANSWER_S = 60.0
+ANSWER_S = 120.0
 """Longest time that a device may take to answer, beside the interval and what long queries may take."""
 
-_AT_ONCE = 512
-"""So many devices are watched at the same time: most of it is waiting, and a connection each is held open."""
+_ASKING_S = 80
+"""What is not asked by then, beside the same, is not asked any more: the rest then comes in time."""
+
+_AT_ONCE, _FILES_EACH = 256, 4
+"""So many devices are watched at the same time at most: most of it is waiting, with connections held open."""
 
 _UPTIME, _DATE = "uptime", "date"
 _STAMPS = (
@@ -27,12 +31,13 @@ _STAMPS = (
     Query(_DATE, ("date", "+%s.%N"), counts=True),
 )
 """The device's own clocks: what runs evenly, for the interval, and what people set, for its skew."""
+_LAST = Query("date at the end", ("date", "+%s.%N"))
 
 _AGAIN = "again: "
 """Before the key of a query that is asked at the end of the interval."""
 
 # What was asked meanwhile counts towards the interval; the kernel's own clock is not turned back.
-_BEGIN = "read up _ </proc/uptime; begun=${up%.*}${up#*.}"
+_BEGIN = "read up _ </proc/uptime; begun=${up%%.*}${up#*.} until=$((${up%%.*} + %d))"
 _WAIT = """\
 read up _ </proc/uptime
 left=$((begun + %d - ${up%%.*}${up#*.}))
@@ -102,7 +107,9 @@ def observe(
         By device name, in the order of `devices`; one that does not answer has its ``error``, one of which
         there is nothing to ask is left out.
     """
-    with readback.workers(len(devices), _AT_ONCE) as pool:
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _AT_ONCE if files == resource.RLIM_INFINITY else min(_AT_ONCE, max(1, files // _FILES_EACH))
+    with readback.workers(len(devices), most) as pool:
         seen = pool.map(lambda device: _observe(device, transport, questions, interval_s), devices)
         return {one.device: one for one in seen if one is not None}
 
@@ -146,12 +153,16 @@ def _by_script(device: Device, wanted: Sequence[Query], transport: Transport, in
     counting = [query for query in unique if query.counts]
     rest = [query for query in unique if not query.counts]
     again = [dataclasses.replace(query, key=f"{_AGAIN}{query.key}") for query in counting]
-    queries = [*counting, *rest, *(again if interval_s else ())]
+    queries = [*counting, *rest, *(again if interval_s else ()), _LAST]
     mark = readback.new_mark()
-    between = {0: _BEGIN, len(counting) + len(rest): _WAIT % round(interval_s * 100)} if interval_s else {}
+    more_s = interval_s + sum(query.limit_s for query in queries)
+    # Not before the stamp: on a busy device even that takes its time, and the interval is not to be shorter.
+    between = {1: _BEGIN % (more_s + _ASKING_S)}
+    if interval_s:
+        between[len(counting) + len(rest)] = _WAIT % round(interval_s * 100)
     sent_at = time.time()
-    deadline_s = ANSWER_S + interval_s + sum(query.limit_s for query in queries)
-    reply = transport.run(device, readback.script(queries, mark, between), deadline_s=deadline_s)
+    script = readback.script(queries, mark, between)
+    reply = transport.run(device, script, deadline_s=ANSWER_S + more_s)
     done_at = time.time()
     answers = readback.unframe(queries, mark, reply.stdout, reply.stderr)
     later = {key.removeprefix(_AGAIN): answer for key, answer in answers.items() if key.startswith(_AGAIN)}
@@ -193,7 +204,7 @@ def _number(answers: Mapping[str, object], key: str) -> float | None:
 
 def _clock(seen: _Seen) -> Clock | None:
     """Return what both ends of the talk allow: it began after it was sent and ended before it came."""
-    first, last = _number(seen.answers, _DATE), _number(seen.later or seen.answers, _DATE)
+    first, last = _number(seen.answers, _DATE), _number(seen.answers, _LAST.key)
     if first is None or last is None:
         return None
     return Clock(low_s=last - seen.done_at, high_s=first - seen.sent_at)

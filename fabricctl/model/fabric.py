@@ -71,7 +71,8 @@ class Port:
     Parameters
     ----------
     rdma
-        Verbs device on a node's port; empty on a switch, or if unknown.
+        Verbs device on a node's port, ``mlx5_0``, or one of its ports, ``mlx5_0/2``; empty on a switch, or
+        if unknown.
     rail
         Rail number from 0; None where rails do not apply.
     address
@@ -86,6 +87,17 @@ class Port:
     address: str = ""
     speed_gbps: int = 0
     link_layer: LinkLayer = LinkLayer.ETHERNET
+
+    @property
+    def verbs_device(self) -> str:
+        """The name of the verbs device, empty if the inventory names none."""
+        return self.rdma.partition("/")[0]
+
+    @property
+    def verbs_port(self) -> int:
+        """Which of the verbs device's ports it is, from 1; 1 if the inventory does not say."""
+        number = self.rdma.partition("/")[2]
+        return int(number) if number.isdecimal() and int(number) else 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -203,7 +203,8 @@ class LinkPolicy:
     subnet_managers
         Nodes or GUIDs (``0x`` and 16 digits) that may be master; empty is any.
     symbol_ber, effective_ber
-        Largest bit error rate after and before what FEC could not mend that passes, as a fraction: 1e-15.
+        Largest bit error rate that passes, as a fraction (1e-15): symbol, after all correction (what
+        applications see of HDR and NDR); effective, after FEC, where the other is not given (EDR and older).
     memlock_bytes
         Least limit on locked memory that the launcher must have; None is unlimited.
     open_files

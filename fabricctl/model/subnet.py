@@ -102,11 +102,13 @@ class Subnet:
         How many nodes and ports `ibqueryerrors` says it has checked, at both ends of the interval; None where
         its summary is missing.
     interval_s
-        Seconds between the two.
+        Seconds between the two, by the clock of the host that looked.
     managers
         What subnet managers say of themselves, the master included.
     unheard
-        LIDs of ports that say they have a subnet manager, which did not answer.
+        LIDs of ports that say they have a subnet manager, which was asked and did not answer.
+    unasked
+        LIDs of ports that say they have one which was not asked: there are too many, or no time was left.
     duplicates
         What the tools said of GUIDs that occur twice, one line each.
     complaints
@@ -131,6 +133,7 @@ class Subnet:
     interval_s: float = 0.0
     managers: tuple[Manager, ...] = ()
     unheard: tuple[int, ...] = ()
+    unasked: tuple[int, ...] = ()
     duplicates: tuple[str, ...] = ()
     complaints: tuple[str, ...] = ()
     routes: Mapping[str, Mapping[int, int]] = field(default_factory=dict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import secrets
 import sqlite3
 import time
@@ -147,7 +148,11 @@ class Store:
             raise StoreError(f"run {run_id} has no record {kind!r}", where=str(self.path))
 
     def records(
-        self, kind: str, inventory: str | None = None, newest: int = -1
+        self,
+        kind: str,
+        inventory: str | None = None,
+        newest: int = -1,
+        between: tuple[float, float] = (-math.inf, math.inf),
     ) -> tuple[tuple[Run, dict[str, Any]], ...]:
         """Return all records of a kind (of an inventory) with their runs, the newest run first.
 
@@ -155,12 +160,14 @@ class Store:
         ----------
         newest
             So many at most; below 0 is all.
+        between
+            Only of runs that started at or after the first and before the second; Unix time in seconds.
         """
         rows = self._rows(
             f"SELECT {_RUN}, payload FROM records r JOIN runs ON runs.id = r.run_id"  # noqa: S608  a constant
-            " WHERE r.kind = ? AND (? IS NULL OR inventory = ?)"
+            " WHERE r.kind = ? AND (? IS NULL OR inventory = ?) AND started_at >= ? AND started_at < ?"
             " ORDER BY started_at DESC, runs.rowid DESC LIMIT ?",
-            (kind, inventory, inventory, newest),
+            (kind, inventory, inventory, *between, newest),
         )
         return tuple((_run(row), self._load(row["payload"])) for row in rows)
 

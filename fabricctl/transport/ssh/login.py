@@ -6,6 +6,7 @@ import contextlib
 import logging
 import shlex
 import socket
+import threading
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -23,6 +24,8 @@ CONNECT_S = 15.0
 _KEEPALIVE_S = 15
 _UNANSWERED_MS = 45_000
 _HOPS = 8
+_HOP_LOGINS = threading.BoundedSemaphore(8)
+"""Logins to jump hosts at the same time: sshd's MaxStartups drops the tenth that has not logged in yet."""
 _GONE = (EOFError, OSError, paramiko.SSHException)
 
 # Without a handler of its own Python would print paramiko's tracebacks to the user's terminal.
@@ -159,7 +162,7 @@ def _through(
     before, _, last = goal.jump.rpartition(",")
     hop = target(jump_endpoint(last, device.endpoint), device.name)
     hop = replace(hop, jump=before or hop.jump)
-    carrier = _login(device, hop, until_s, depth + 1)
+    carrier = _at_the_hop(device, hop, until_s, depth)
     carriers.callback(carrier.close)
     transport = carrier.transport
     if transport is None:
@@ -168,6 +171,20 @@ def _through(
     return transport.open_channel(
         "direct-tcpip", (goal.host, goal.port), source, timeout=_left(device, until_s)
     )
+
+
+def _at_the_hop(device: Device, hop: Target, until_s: float, depth: int) -> Login:
+    """Log in to a jump host, a few at a time: sshd drops who comes while too many have not logged in yet."""
+    if depth:
+        return _login(device, hop, until_s, depth + 1)
+    if not _HOP_LOGINS.acquire(timeout=max(0.0, until_s - time.monotonic())):
+        raise DeadlineError(
+            f"too many wait to log in to the jump host {hop}", device=device.name, after_s=0.0
+        )
+    try:
+        return _login(device, hop, until_s, depth + 1)
+    finally:
+        _HOP_LOGINS.release()
 
 
 def _left(device: Device, until_s: float) -> float:

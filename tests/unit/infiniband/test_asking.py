@@ -113,6 +113,50 @@ def test_every_port_with_a_manager_is_asked_itself(host: Host) -> None:
     assert "manager 14" in found
 
 
+def offering(count: int) -> str:
+    return f"for n in $(seq {count}); do printf '\\t\\tEndPortLid..............%s\\n' $n; done\n"
+
+
+def test_more_than_eight_managers_are_all_asked_and_more_than_64_are_not(host: Host) -> None:
+    host.tool("saquery", offering(70))
+    found = asking.parts(host.ask(0, Hca("")))
+    assert host.called("sminfo") == ["sminfo ", *(f"sminfo {lid}" for lid in range(1, 65))]
+    assert {f"manager {lid}" for lid in range(1, 65)} < set(found)
+    assert "manager 65" not in found
+
+
+def test_each_manager_has_3_s_and_all_together_60(host: Host) -> None:
+    argv = asking.queries(Hca(""))[0].argv
+    host.tool("timeout", 'shift 3; exec "$@"\n')
+    host.tool("saquery", offering(12))
+    clock = host.temporary.parent / "uptime"
+    clock.write_text("1000.00 1.00\n")
+    late = f"echo $(( $(cut -d. -f1 {clock}) + 25 )).00 1.00 >{clock}.new; mv {clock}.new {clock}\n"
+    host.tool("sminfo", f'[ -z "$1" ] || {{ {late.rstrip()}; }}\n')
+    slow = [part.replace("/proc/uptime", str(clock)) for part in argv]
+    done = subprocess.run(slow, env=host.env, capture_output=True, text=True, check=True, timeout=30)
+    found = asking.parts(Answer(0, done.stdout, done.stderr))
+    # Asked at 0, 25 and 50 s; at 75 no more.
+    assert [name for name in found if name.startswith("manager")] == ["manager 1", "manager 2", "manager 3"]
+    assert [line for line in host.called("timeout") if "sminfo" in line] == [
+        "timeout -k 1 10 sminfo",
+        *(f"timeout -k 1 3 sminfo {lid}" for lid in (1, 2, 3)),
+    ]
+
+
+def test_the_moment_at_which_counters_are_read_is_stamped(host: Host) -> None:
+    uptime = Path("/proc/uptime")
+    before = float(uptime.read_text().split()[0])
+    host.tool(
+        "ibnetdiscover",
+        'sleep 0.3; for w; do last=$file file=$w; [ "$last" != --cache ] || echo x >"$w"; done\n',
+    )
+    found = asking.parts(host.ask(0, Hca("")))
+    after = float(uptime.read_text().split()[0])
+    assert before + 0.2 < float(found["uptime"].stdout) < after
+    assert found["uptime"].rc == 0
+
+
 def test_without_a_subnet_nothing_more_is_asked(host: Host) -> None:
     host.tool("ibnetdiscover", "echo 'ibnetdiscover: iberror: failed: discover failed' >&2; exit 255\n")
     answer = host.ask(0, Hca(""))

@@ -148,3 +148,39 @@ def test_an_end_that_leads_to_somebody_without_a_name_says_so(pod: Any) -> None:
     assert one.outcome is UNKNOWN
     assert one.what.endswith("leaf1/3 is Active and leads to 'MT4129 ConnectX7'")
     assert "rdma-ndd" in one.next_step
+
+
+@pytest.mark.parametrize("label", ["node3/ib0", "leaf1/3"])
+def test_an_active_port_that_is_not_linkup_is_unknown(pod: Any, label: str) -> None:
+    survey = pod.with_port(pod.survey("good"), label, physical="LinkErrorRecovery")
+    found = pod.of(CHECK, survey)
+    assert pod.odd(found) == {"node3/ib0 - leaf1/3": UNKNOWN}
+    one = found["node3/ib0 - leaf1/3"]
+    assert one.what == f"{label} is Active, but LinkErrorRecovery: it loses and mends the link over and over"
+    assert one.measured == "Active (LinkErrorRecovery)"
+
+
+def test_an_active_port_without_a_known_physical_state_is_unknown(pod: Any) -> None:
+    survey = pod.with_port(pod.survey("good"), "leaf1/3", physical="?")
+    assert pod.of(CHECK, survey)["node3/ib0 - leaf1/3"].what == "leaf1/3 is Active, but ?"
+
+
+def test_an_end_that_is_down_fails_whatever_the_other_says(pod: Any) -> None:
+    survey = pod.with_port(pod.survey("good"), "node3/ib0", physical="LinkErrorRecovery")
+    survey = pod.with_port(survey, "leaf1/3", state="Down", physical="Polling")
+    assert pod.odd(pod.of(CHECK, survey)) == {"node3/ib0 - leaf1/3": FAIL}
+
+
+@pytest.mark.parametrize(
+    ("missing", "program"),
+    [
+        ("saquery: the program is not installed", "saquery"),
+        ("ibnetdiscover: no answer in time", "ibnetdiscover"),
+        ("it was not asked", "iblinkinfo"),
+    ],
+)
+def test_the_advice_names_the_program_that_had_no_answer(pod: Any, missing: str, program: str) -> None:
+    survey = pod.survey("good")
+    subnet = dataclasses.replace(survey.subnets[0], missing={"links": missing}, ports={})
+    (one,) = pod.of(CHECK, dataclasses.replace(survey, subnets=(subnet,))).values()
+    assert one.next_step.startswith(f"run {program} on node1 ")

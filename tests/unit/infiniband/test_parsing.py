@@ -6,8 +6,12 @@ from typing import Any
 import pytest
 
 from fabricctl.infiniband import counting, discovery, linkinfo, managing, routing, seen
+from fabricctl.infiniband.asking import Hca, look_key
+from fabricctl.links import planes
 from fabricctl.model.lanes import described, generation, lane_gbps, link_gbps
+from fabricctl.plugin.protocols import Answer
 
+HCA = Hca("mlx5_0")
 LEAF, NODE = "0xb8cef60300000010", "0x0c42a10300000011"
 
 
@@ -254,3 +258,37 @@ def test_nodes_that_are_missing_without_a_reason_make_all_unknown(
 
 def test_a_node_that_came_meanwhile_makes_nothing_unknown(pod: Any) -> None:
     assert _unread(pod, "", 13)[0] == set()
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "interval_s"),
+    [
+        ("1000.25", "1012.75", 12.5),
+        ("1000.25", "", 10.0),
+        ("", "1012.75", 10.0),
+        ("1000.25", "3.00", 10.0),  # it was restarted meanwhile
+        ("x", "1012.75", 10.0),
+        ("nan", "1012.75", 10.0),
+        (None, None, 10.0),
+    ],
+)
+def test_the_interval_is_between_the_two_stamps(
+    pod: Any, first: str | None, last: str | None, interval_s: float
+) -> None:
+    def stamped(answers: dict[str, Answer], stamp: str | None) -> dict[str, Answer]:
+        if stamp is None:
+            return answers
+        answer = answers[look_key(HCA)]
+        text = answer.stdout.replace(
+            "\n== errors\n", f"\n== uptime\n{stamp}\n\n== uptime rc 0\n\n== errors\n", 1
+        )
+        return {**answers, look_key(HCA): dataclasses.replace(answer, stdout=text)}
+
+    answers, later = pod.answers("rising")
+    observed = dataclasses.replace(
+        pod.observed("rising"), answers=stamped(answers, first), later=stamped(later, last)
+    )
+    views = planes.views(pod.fabric, pod.fabric.devices, "")
+    (subnet,) = planes.subnets(pod.fabric, views, {"node1": observed})
+    assert subnet.interval_s == interval_s
+    assert subnet.counted == pod.subnet("rising").counted

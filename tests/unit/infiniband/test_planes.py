@@ -116,7 +116,7 @@ def test_the_named_node_is_the_vantage_of_all_its_planes() -> None:
     fabric = two_planes()
     first, second = planes.views(fabric, fabric.devices, "node3")
     assert (first.vantage, second.vantage) == (PortId("node3", "ib0"), PortId("node3", "ib1"))
-    assert first.others == (PortId("node1", "ib0"), PortId("node2", "ib0"))
+    assert (first.others, second.others) == ((), ())
 
 
 @pytest.mark.parametrize("vantage", ["nobody", "leaf0", "node2", "bare", "node1"])
@@ -184,3 +184,20 @@ def test_planes_that_are_one_subnet_after_all_are_judged_once(pod: Any) -> None:
     (subnet,) = planes.subnets(pod.fabric, [view for view in views if view.vantage is not None], hcas)
     assert subnet.plane == "InfiniBand"
     assert {str(port) for port in subnet.members} >= {"leaf1/1", "leaf2/1", "node1/ib0", "node8/ib0"}
+
+
+def test_a_named_host_is_the_only_one_that_looks(pod: Any) -> None:
+    views = planes.views(pod.fabric, pod.fabric.devices, "node3")
+    assert [(view.vantage, view.others) for view in views] == [(PortId("node3", "ib0"), ())]
+    found, again = planes.second_choices(views, {"node3": blind("node3")})
+    assert (found, again) == (views, ())
+
+
+def test_a_bug_in_reading_one_plane_makes_it_unknown(pod: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(planes.seeing, "look", broken)
+    views = planes.views(pod.fabric, pod.fabric.devices, "")
+    (subnet,) = planes.subnets(pod.fabric, views, {"node1": pod.observed("good")})
+    assert "failed inside fabricctl (ZeroDivisionError())" in subnet.missing["links"]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fabricctl.model import facts
+from fabricctl.model.fabric import Role
 from fabricctl.model.verdict import Outcome
 from fabricctl.plugin import finder
 
@@ -164,4 +166,21 @@ def test_what_would_upset_a_terminal_is_no_device(site: Any) -> None:
         )
     assert {f.what for f in site.judge("foreign")} == {
         "it has rdma0, rdma1, and no other verbs device is active"
+    }
+
+
+def test_two_ports_of_one_device_are_that_device(site: Any) -> None:
+    site.fabric = replace(
+        site.fabric,
+        devices=tuple(
+            replace(d, ports=tuple(replace(p, rdma=f"mlx5_0/{(p.rail or 0) + 1}") for p in d.ports))
+            if d.role is Role.NODE
+            else d
+            for d in site.fabric.devices
+        ),
+    )
+    for n in (1, 2, 3, 4):
+        site.answer(f"node{n}", DEVICES, "mlx5_0|4: ACTIVE|eth1\n")
+    assert {(f.outcome, f.what) for f in site.judge("foreign")} == {
+        (Outcome.PASS, "it has mlx5_0, and no other verbs device is active")
     }

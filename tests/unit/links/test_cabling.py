@@ -348,3 +348,31 @@ def test_an_lldpd_that_may_not_be_asked_is_not_called_stopped(site: Any) -> None
     assert "not running" not in what
     assert "lldpcli: unable to connect to socket /run/lldpd.socket: Permission denied" in what
     assert "2026-11-30" not in what
+
+
+def test_a_port_without_a_cable_that_may_hear_another_port_is_unknown(site: Any) -> None:
+    ids = {"swp1": "Ethernet28", "swp2": "Ethernet8"}
+    site.fabric = replace(
+        site.fabric,
+        devices=tuple(
+            replace(
+                d, ports=tuple(replace(p, id=PortId("leaf1", ids.get(p.id.port, p.id.port))) for p in d.ports)
+            )
+            if d.name == "leaf1"
+            else d
+            for d in site.fabric.devices
+        ),
+        links=tuple(link for link in site.fabric.links if link.a.port not in ids or link.a.device != "leaf1"),
+    )
+    site.fact("node2/eth1", facts.PARTNER, SILENT)
+    site.fact("node1/eth1", facts.PARTNER, "leaf1/Eth8")
+    assert [found for found in site.bad("cabling") if found[1] == "node1/eth1"] == [
+        (
+            Outcome.UNKNOWN,
+            "node1/eth1",
+            (
+                "node1/eth1 hears leaf1/Eth8, and it may mean leaf1/Ethernet8 or not; the inventory has no "
+                "cable there"
+            ),
+        )
+    ]

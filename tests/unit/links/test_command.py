@@ -229,3 +229,12 @@ def test_reach_is_no_check_to_choose(call: Callable[..., Result], monkeypatch: p
     with pytest.raises(UsageError, match="part of every run"):
         flow.checks_of(("reach",))
     del call
+
+
+def test_what_would_upset_a_terminal_is_not_passed_on(
+    call: Callable[..., Result], check: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad = Finding("counting", "node1", Outcome.FAIL, "said \x1b[2J\ud800", next_step="pull \u202e it")
+    monkeypatch.setattr(check, "judge", lambda _: (bad,))
+    result = call("--limit", "node1", "--interval", "0.1")
+    assert "fail: node1: said ?[2J?; pull ? it [counting]" in result.stdout.splitlines()

@@ -93,10 +93,16 @@ def test_fec_is_named_as_switches_name_it(line: str, fec: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["Cannot get FEC settings: Operation not supported", "sh: ethtool: not found"]
+    ("line", "why"),
+    [
+        ("Cannot get FEC settings: Operation not supported", "ethtool shows no FEC of it"),
+        ("sh: ethtool: not found", "ethtool: the program is not installed"),
+        ("sh: 27: ethtool: not found", "ethtool: the program is not installed"),
+        ("sh: line 1: ethtool: command not found", "ethtool: the program is not installed"),
+    ],
 )
-def test_a_nic_without_fec_or_a_host_without_ethtool_has_a_reason(line: str) -> None:
-    assert ethtool.read_facts("eth1", said(line)) == {facts.FEC: Missing("ethtool shows no FEC of it")}
+def test_a_nic_without_fec_or_a_host_without_ethtool_has_a_reason(line: str, why: str) -> None:
+    assert ethtool.read_facts("eth1", said(line)) == {facts.FEC: Missing(why)}
     assert ethtool.read_counters("eth1", said(line)) == {}
     assert ethtool.read_counters("eth1", {}) == {}
 

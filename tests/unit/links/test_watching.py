@@ -5,7 +5,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
+from fabricctl import readback
 from fabricctl.errors import UnreachableError
+from fabricctl.links import watching
 from fabricctl.links.watching import Questions, observe
 from fabricctl.model.fabric import NETWORK_CLI, Device, Endpoint, Port, Role
 from fabricctl.model.names import PortId
@@ -154,3 +158,24 @@ def test_a_device_with_neither_driver_nor_shell_is_told() -> None:
     leaf = Device("leaf1", Role.SWITCH, "", Endpoint("leaf1", connection=NETWORK_CLI), ())
     seen = observe([leaf], _Fake(), Questions(lambda _: ()), 0)["leaf1"]
     assert "neither a driver nor a shell" in seen.error
+
+
+def test_programs_that_hang_one_after_the_other_do_not_void_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readback, "QUERY_S", 1)
+    monkeypatch.setattr(watching, "_ASKING_S", 2)
+    hanging = tuple(Query(f"hangs {number}", ("sleep", "30")) for number in range(6))
+    asks = (Query("count", ("echo", "1"), counts=True), *hanging)
+    began = time.monotonic()
+    seen = observe([_local()], _Fake(), Questions(lambda _: asks), 0.1)["here"]
+    assert time.monotonic() - began < 20
+    assert seen.error == ""
+    assert seen.answers["count"].stdout == "1\n"
+    assert {seen.answers[query.key].rc for query in hanging} == {124}
+    assert seen.later["count"].rc == 124
+
+
+def test_the_clock_does_not_count_what_was_asked_after_it() -> None:
+    slow = Query("slow", ("sleep", "1.5"), counts=True)
+    clock = observe([_local()], _Fake(), Questions(lambda _: (slow,)), 0.1)["here"].clock
+    assert clock is not None
+    assert -1 < clock.low_s <= 0 <= clock.high_s < 1

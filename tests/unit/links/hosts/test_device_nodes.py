@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -118,3 +119,12 @@ def test_no_such_verbs_device(hosts: Any) -> None:
 def test_an_inventory_without_verbs_devices_has_nothing_to_say(hosts: Any) -> None:
     hosts.node().port("eth1")
     assert hosts.judge("device_nodes") == ()
+
+
+def test_the_number_of_a_port_is_no_part_of_its_device_s_name(hosts: Any) -> None:
+    node = hosts.server()
+    node.ports[0] = replace(node.ports[0], rdma="mlx5_0/1")
+    node.port("eth2", "mlx5_0/2", rail=1)
+    node.link("/sys/class/net/eth2/device", "/sys/devices/pci0000:00/0000:00:01.0/0000:40:00.0")
+    opened = "mlx5_0: all may open /dev/infiniband/uverbs0; libibverbs sees it"
+    assert hosts.told("device_nodes")[:2] == [opened, opened]

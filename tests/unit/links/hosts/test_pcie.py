@@ -237,3 +237,24 @@ def test_each_fault_is_a_finding_of_its_own(hosts: Any) -> None:
     assert narrow == "0000:17:00.0 runs x8 at 16 GT/s, it and 0000:16:02.0 can x16 at 32 GT/s"
     assert request == "the maximum read request of 0000:17:00.0 is 512 bytes, not 4096"
     assert slow.endswith(": 126 Gb/s, less than the port's 400 Gb/s")
+
+
+def test_a_speed_that_the_kernel_has_no_name_for_is_read_from_configuration_space(hosts: Any) -> None:
+    """A kernel from before 32 GT/s; the status register has code 5 and 8 lanes."""
+    one(hosts, ("Unknown", "8"), status=5 | 8 << 4, speed_gbps=200)
+    assert [what for _, _, what in hosts.bad("pcie")] == [
+        "0000:17:00.0 runs x8 at 32 GT/s, it and 0000:16:02.0 can x16 at 32 GT/s"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"space": 64}, "the configuration space of 0000:17:00.0 can only be read by root"),
+        ({"status": 15 | 8 << 4}, "the speed of the link of 0000:17:00.0 is 'Unknown' to the kernel"),
+        ({"express": False}, "the speed of the link of 0000:17:00.0 is 'Unknown' to the kernel"),
+    ],
+)
+def test_a_speed_that_nobody_knows_is_unknown(hosts: Any, more: dict[str, Any], why: str) -> None:
+    one(hosts, ("Unknown", "16"), **more)
+    assert [(o, w) for o, _, w in hosts.bad("pcie")] == [(Outcome.UNKNOWN, why)]

@@ -126,3 +126,17 @@ def test_a_port_that_is_not_there_hides_no_other_port_of_its_node(hosts: Any) ->
 def test_what_is_no_pci_address_is_unknown(hosts: Any) -> None:
     hosts.server().says("pci", "port eth1 nonsense\ndone\n")
     assert [o for o, _, _ in hosts.bad("rails")] == [Outcome.UNKNOWN]
+
+
+def test_two_ports_of_one_device_are_two_rails(hosts: Any) -> None:
+    nodes = fleet(hosts, rails=1)
+    for node in nodes:
+        node.port("eth2", "mlx5_0/2", rail=1)
+        node.link("/sys/class/net/eth2/device", "/sys/devices/pci0000:00/0000:00:01.0/0000:40:00.0")
+    nodes[1].ports[0] = replace(nodes[1].ports[0], rdma="mlx5_0/1")
+    hosts.policy(rails_in_order=True)
+    assert "rail 1: eth2 carries mlx5_0, as in the inventory" in hosts.told("rails")
+    nodes[3].ports[1] = replace(nodes[3].ports[1], rdma="mlx5_0")
+    assert [what for _, _, what in hosts.bad("rails")] == [
+        "rail 1 is mlx5_0, on 3 others of its kind it is mlx5_0/2"
+    ]
