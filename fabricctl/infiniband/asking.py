@@ -75,13 +75,20 @@ errors() {{
     printf '\\n== uptime\\n%s\\n\\n== uptime rc 0\\n' "$up"
     cached errors ibqueryerrors --threshold-file /dev/null --details "$@"
 }}
+# What came before the first reading took its time: the second waits for the interval by its own stamp.
+if [ -s "$again" ]; then
+    read -r first <"$again"
+    uptime
+    left=$((${{first%.*}}${{first#*.}} + ${{FABRICCTL_INTERVAL:-0}} - ${{up%.*}}${{up#*.}}))
+    [ "$left" -le 0 ] || sleep "$((left / 100)).$(printf %02d $((left % 100)))"
+fi
 errors
 if grep -q 'loading cached fabric failed' "$dir/said"; then
     stale=yes
     errors
 fi
 grep -q '^## Summary' "$dir/out" || errors --skip-sl
-[ -z "$FABRICCTL_TMP" ] || [ -e "$again" ] || {{ : >"$again"; exit 0; }}
+[ -z "$FABRICCTL_TMP" ] || [ -e "$again" ] || {{ echo "$up" >"$again"; exit 0; }}
 cached links iblinkinfo --line
 within=10
 part master sminfo

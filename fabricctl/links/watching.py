@@ -36,8 +36,11 @@ _LAST = Query("date at the end", ("date", "+%s.%N"))
 _AGAIN = "again: "
 """Before the key of a query that is asked at the end of the interval."""
 
-# What was asked meanwhile counts towards the interval; the kernel's own clock is not turned back.
-_BEGIN = "read up _ </proc/uptime; begun=${up%%.*}${up#*.} until=$((${up%%.*} + %d))"
+# What was asked meanwhile counts towards the interval (in hundredths of a second, also for queries that stamp
+# their own readings); the kernel's own clock is not turned back.
+_BEGIN = """\
+read up _ </proc/uptime; begun=${up%%.*}${up#*.} until=$((${up%%.*} + %d))
+export FABRICCTL_INTERVAL=%d"""
 _WAIT = """\
 read up _ </proc/uptime
 left=$((begun + %d - ${up%%.*}${up#*.}))
@@ -157,7 +160,7 @@ def _by_script(device: Device, wanted: Sequence[Query], transport: Transport, in
     mark = readback.new_mark()
     more_s = interval_s + sum(query.limit_s for query in queries)
     # Not before the stamp: on a busy device even that takes its time, and the interval is not to be shorter.
-    between = {1: _BEGIN % (more_s + _ASKING_S)}
+    between = {1: _BEGIN % (more_s + _ASKING_S, round(interval_s * 100))}
     if interval_s:
         between[len(counting) + len(rest)] = _WAIT % round(interval_s * 100)
     sent_at = time.time()
