@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import importlib
 import json
 import os
@@ -108,6 +109,8 @@ def main(argv: list[str] | None = None) -> None:
 
     After an interrupt nobody waits for threads whose devices have yet to answer.
     """
+    # Reading a large fabric makes millions of values and hardly a cycle: looking for those takes a tenth.
+    gc.set_threshold(100_000, 50, 100)
     code = run(argv)
     if code == Exit.INTERRUPTED:
         with suppress(OSError, ValueError):

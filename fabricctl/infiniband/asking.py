@@ -18,38 +18,41 @@ _TOOL_S = 60
 """Longest time for one tool that walks the whole subnet, in seconds: a large one takes tens of them."""
 _MANAGERS, _MANAGER_S, _MANAGERS_S = 64, 3, 60
 """How many subnet managers are asked at most, and how long each and all of them may take, in seconds."""
-_LOOK_S, _ROUTES_S = 4 * _TOOL_S + _MANAGERS_S, _TOOL_S + 10
-"""Longest time for all of a script."""
+_LOOK_S = 5 * _TOOL_S + _MANAGERS_S
+"""Longest time for all of a look."""
 
 # A shell acts on a signal only between commands, unless it waits: so the tool runs beside it, and the folder
 # goes even when the script is ended in the middle. Where the subnet did not answer once, nobody waits again.
 _BEGIN = f"""\
-hca=$1 port=$2 tool= within={_TOOL_S}
+hca=$1 port=$2 tool= beside= within={_TOOL_S}
 dir=$(mktemp -d) || exit 1
-trap '[ -z "$tool" ] || kill "$tool" 2>/dev/null; rm -rf "$dir"' EXIT
+trap 'for pid in $tool $beside; do kill "$pid" 2>/dev/null; done; rm -rf "$dir"' EXIT
 trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 141' PIPE
 trap 'exit 143' TERM
 command -v timeout >/dev/null || timeout() {{ shift 3; "$@"; }}
-hung="$FABRICCTL_TMP/no answer to $hca $port"
-hangs() {{
-    [ -n "$FABRICCTL_TMP" ] && [ -e "$hung" ] || return 0
-    printf '\\n== %s\\n\\n== %s rc 124\\n' "$1" "$1"
-    exit 0
+begin() {{
+    out=$1
+    shift
+    [ -z "$hca" ] || set -- "$@" -C "$hca" -P "$port"
+    timeout -k 1 "$within" "$@" 2>"$dir/said$out" >"$dir/out$out" &
+}}
+end() {{
+    wait "$3"
+    rc=$?
+    printf '\n== %s\n' "$1"
+    cat "$dir/out$2"
+    printf '\n== %s rc %s\n' "$1" "$rc"
+    cat "$dir/said$2"
 }}
 part() {{
     name=$1
     shift
-    [ -z "$hca" ] || set -- "$@" -C "$hca" -P "$port"
-    printf '\\n== %s\\n' "$name"
-    timeout -k 1 "$within" "$@" 2>"$dir/said" >"$dir/out" &
+    begin "" "$@"
     tool=$!
-    wait "$tool"
-    rc=$? tool=
-    cat "$dir/out"
-    printf '\\n== %s rc %s\\n' "$name" "$rc"
-    cat "$dir/said"
+    end "$name" "" "$tool"
+    tool=
 }}
 """
 
@@ -57,9 +60,14 @@ part() {{
 # not trust each other both are master, and each one's list has only itself: so every port that says it has a
 # manager is asked. Several planes are looked at one after the other, so each look has its own time, by the
 # clock that nobody sets. A cache with a port that did not answer cannot be read: then the tools discover by
-# themselves.
+# themselves. Routes of before the interval would not fit the cables of after it: a link that went down
+# meanwhile would seem to be a route into nowhere. Reading them takes the longest: it is done beside the rest.
 _LOOK = f"""{_BEGIN}
-hangs topology
+hung="$FABRICCTL_TMP/no answer to $hca $port"
+if [ -n "$FABRICCTL_TMP" ] && [ -e "$hung" ]; then
+    printf '\\n== topology\\n\\n== topology rc 124\\n'
+    exit 0
+fi
 part topology ibnetdiscover --cache "$dir/cache"
 case $rc in 124 | 137) [ -z "$FABRICCTL_TMP" ] || : >"$hung" ;; esac
 [ -s "$dir/cache" ] || exit 0
@@ -82,13 +90,17 @@ if [ -s "$again" ]; then
     left=$((${{first%.*}}${{first#*.}} + ${{FABRICCTL_INTERVAL:-0}} - ${{up%.*}}${{up#*.}}))
     [ "$left" -le 0 ] || sleep "$((left / 100)).$(printf %02d $((left % 100)))"
 fi
+if [ -z "$FABRICCTL_TMP" ] || [ -e "$again" ]; then
+    begin .routes dump_fts -n
+    beside=$!
+fi
 errors
 if grep -q 'loading cached fabric failed' "$dir/said"; then
     stale=yes
     errors
 fi
 grep -q '^## Summary' "$dir/out" || errors --skip-sl
-[ -z "$FABRICCTL_TMP" ] || [ -e "$again" ] || {{ echo "$up" >"$again"; exit 0; }}
+[ -n "$beside" ] || {{ echo "$up" >"$again"; exit 0; }}
 cached links iblinkinfo --line
 within=10
 part master sminfo
@@ -103,15 +115,8 @@ for lid in $lids; do
     [ "${{up%.*}}" -lt "$until" ] || break
     part "manager $lid" sminfo "$lid"
 done
-"""
-
-# Tables of before the interval would not fit the cables of after it: a link that went down meanwhile would
-# seem to be a route into nowhere. So they are read the second time only.
-_ROUTES = f"""{_BEGIN}
-hangs routes
-again="$FABRICCTL_TMP/routed from $hca $port"
-[ -z "$FABRICCTL_TMP" ] || [ -e "$again" ] || {{ : >"$again"; exit 0; }}
-part routes dump_fts -n
+end routes .routes "$beside"
+beside=
 """
 
 _WARNED = re.compile(r"^ibwarn: \[\d+\] ")
@@ -136,26 +141,18 @@ class Hca:
 
 
 def look_key(hca: Hca) -> str:
-    """Return the key of the query that looks at links, counters and managers."""
+    """Return the key of the query that looks at links, counters, managers and routes."""
     return f"infiniband subnet {hca}"
 
 
-def routes_key(hca: Hca) -> str:
-    """Return the key of the query that reads the switches' forwarding tables."""
-    return f"infiniband routes {hca}"
-
-
-def queries(hca: Hca) -> tuple[Query, ...]:
+def query(hca: Hca) -> Query:
     """Return what to ask of a host of the subnet that a port of its HCA is plugged into.
 
     The first look is at counters alone; links, managers and routes come with the second: they are as they
     were last.
     """
     where = ("sh", hca.name, str(hca.port))
-    return (
-        Query(look_key(hca), ("sh", "-c", _LOOK, *where), counts=True, limit_s=_LOOK_S),
-        Query(routes_key(hca), ("sh", "-c", _ROUTES, *where), counts=True, limit_s=_ROUTES_S),
-    )
+    return Query(look_key(hca), ("sh", "-c", _LOOK, *where), counts=True, limit_s=_LOOK_S)
 
 
 def parts(answer: Answer | None) -> Mapping[str, Answer]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from fabricctl.errors import UsageError
 from fabricctl.infiniband import asking, counting, discovery, linkinfo, managing, routing
-from fabricctl.infiniband.asking import Hca, look_key, parts, routes_key, why
+from fabricctl.infiniband.asking import Hca, look_key, parts, why
 from fabricctl.infiniband.counting import Count
 from fabricctl.infiniband.discovery import Discovery, Key
 from fabricctl.infiniband.naming import Named, aggregation, identify
@@ -43,7 +43,7 @@ def look(fabric: Fabric, empty: Subnet, seen: Observation, hca: Hca) -> Subnet:
         found = discovery.parse(said.get("topology", _NOTHING).stdout)
         if found.nodes:
             subnet = _linked(fabric, empty, answer, said, found)
-            return _routed(_counted(subnet, seen, hca), seen, hca)
+            return _routed(_counted(subnet, seen, hca), answer, said)
     reason = why(looks[-1] if looks else None, spoken[-1] if spoken else {}, "topology")
     return dataclasses.replace(empty, missing=dict.fromkeys(PARTS, reason))
 
@@ -76,11 +76,8 @@ def _linked(
     )
 
 
-def _routed(subnet: Subnet, seen: Observation, hca: Hca) -> Subnet:
+def _routed(subnet: Subnet, answer: Answer, said: Mapping[str, Answer]) -> Subnet:
     """Return the subnet with its routes."""
-    key = routes_key(hca)
-    answer = seen.later.get(key, seen.answers.get(key))
-    said = parts(answer)
     routes = routing.parse(said.get("routes", _NOTHING).stdout)
     missing = {} if routes else {"routes": why(answer, said, "routes")}
     return dataclasses.replace(subnet, routes=routes, missing={**subnet.missing, **missing})

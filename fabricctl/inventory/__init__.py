@@ -10,7 +10,16 @@ from fabricctl.inventory.build import Builder
 from fabricctl.inventory.hosts import Host, HostReader
 from fabricctl.inventory.policy import is_policy, read_policy
 from fabricctl.inventory.problems import InventoryFileError, Problems
-from fabricctl.inventory.sources import YAML, Kind, Sources, display, kind_of, static_files, variable_files
+from fabricctl.inventory.sources import (
+    YAML,
+    Kind,
+    Sources,
+    display,
+    kind_of,
+    static_files,
+    total_bytes,
+    variable_files,
+)
 from fabricctl.model.fabric import Fabric
 from fabricctl.model.policy import Policy
 
@@ -50,8 +59,11 @@ def read(path: Path, *, policy: Path | None = None) -> tuple[Fabric, Policy]:
             problems.add(display(file), "is neither a file nor a folder", "write the variables to a file")
     problems.raise_if_any()
     _refuse_policies(path, problems)
-    sources = Sources.scan(path)
-    reader = HostReader(_listing(path, sources), sources, problems)
+    with ansible.resolving(path, size_bytes=total_bytes(path)) as started:
+        # Ansible takes the longer of the two, so the files are read beside it.
+        sources = Sources.scan(path)
+        listing = _listing(started, sources)
+    reader = HostReader(listing, sources, problems)
     hosts = reader.hosts()
     fabric = Builder(hosts, reader).fabric(str(path.resolve()))
     chosen = _policy(policy or _named_policy(hosts, reader), problems)
@@ -76,9 +88,9 @@ def _refuse_policies(path: Path, problems: Problems) -> None:
     problems.raise_if_any()
 
 
-def _listing(path: Path, sources: Sources) -> ansible.Listing:
+def _listing(started: ansible.Resolving, sources: Sources) -> ansible.Listing:
     try:
-        return ansible.listing(path, size_bytes=sources.size_bytes)
+        return started.listing()
     except InventoryError as exc:
         place = sources.odd_range() if ansible.HOST_RANGE in exc.what else None
         if place is None:

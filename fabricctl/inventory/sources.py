@@ -96,12 +96,6 @@ class Sources:
         """The folder that relative paths in the inventory start from."""
         return self.path if self.path.is_dir() else self.path.parent
 
-    @property
-    def size_bytes(self) -> int:
-        """How much there is to read, programs and what they print left out."""
-        files = [*static_files(self.path), *variable_files(self.path)]
-        return sum(file.stat().st_size for file in files if kind_of(file) is Kind.FILE)
-
     @classmethod
     def scan(cls, path: Path) -> Sources:
         """Read the static files of the inventory at `path`.
@@ -299,6 +293,12 @@ def variable_files(path: Path) -> Iterator[Path]:
     for base in dict.fromkeys((beside, Path.cwd())):
         for folder in sorted(_NO_INVENTORY):
             yield from sorted((base / folder).rglob("*"))
+
+
+def total_bytes(path: Path) -> int:
+    """Return how much the inventory at `path` has to read, programs and what they print left out."""
+    files = [*static_files(path), *variable_files(path)]
+    return sum(file.stat().st_size for file in files if kind_of(file) is Kind.FILE)
 
 
 def _is_program(file: Path) -> bool:

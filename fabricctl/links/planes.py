@@ -155,11 +155,10 @@ def _with_loose(
 
 def queries(views: Sequence[View], device: Device) -> tuple[Query, ...]:
     """Return what to ask of a device that is the vantage of planes."""
-    found: list[Query] = []
-    for view in views:
-        if view.vantage is not None and view.vantage.device == device.name:
-            found.extend(asking.queries(view.hcas[view.vantage]))
-    return tuple(found)
+    ours = ((view.vantage, view.hcas) for view in views)
+    return tuple(
+        asking.query(hcas[port]) for port, hcas in ours if port is not None and port.device == device.name
+    )
 
 
 def second_choices(

@@ -40,8 +40,8 @@ class Host:
         path = f"{self.bin}:{os.environ['PATH']}"
         return {"PATH": path, "NOTES": str(self.notes), "TMPDIR": str(self.temporary)}
 
-    def ask(self, number: int, hca: Hca) -> Answer:
-        query = asking.queries(hca)[number]
+    def ask(self, hca: Hca) -> Answer:
+        query = asking.query(hca)
         done = subprocess.run(
             query.argv, env=self.env, capture_output=True, text=True, check=False, timeout=30
         )
@@ -57,15 +57,15 @@ def host(tmp_path: Path) -> Host:
 
 
 def test_all_is_asked_twice_and_keys_are_of_the_port() -> None:
-    one, two = asking.queries(Hca("mlx5_0")), asking.queries(Hca("mlx5_0", 2))
-    assert [query.counts for query in one] == [True, True]
-    assert not {query.key for query in one} & {query.key for query in two}
+    one, two = asking.query(Hca("mlx5_0")), asking.query(Hca("mlx5_0", 2))
+    assert one.counts
+    assert one.key != two.key
 
 
 def test_every_tool_is_asked_of_the_port_and_reads_one_cache(host: Host) -> None:
-    answer = host.ask(0, Hca("mlx5_1", 2))
+    answer = host.ask(Hca("mlx5_1", 2))
     assert answer.rc == 0
-    for name in ("ibnetdiscover", "iblinkinfo", "sminfo", "saquery"):
+    for name in ("ibnetdiscover", "iblinkinfo", "sminfo", "saquery", "dump_fts"):
         assert all(line.endswith("-C mlx5_1 -P 2") for line in host.called(name)), name
     cache = host.called("ibnetdiscover")[0].split(" ")[2]
     assert f"--load-cache {cache}" in host.called("iblinkinfo")[0]
@@ -75,24 +75,24 @@ def test_every_tool_is_asked_of_the_port_and_reads_one_cache(host: Host) -> None
 
 
 def test_without_a_name_the_tools_choose_the_hca(host: Host) -> None:
-    host.ask(0, Hca(""))
+    host.ask(Hca(""))
     assert "-C" not in host.notes.read_text()
 
 
 def test_a_name_is_no_shell_text(host: Host) -> None:
-    host.ask(0, Hca("$(touch /tmp/x) ; mlx5_0"))
+    host.ask(Hca("$(touch /tmp/x) ; mlx5_0"))
     assert host.called("sminfo")[0].endswith("-C $(touch /tmp/x) ; mlx5_0 -P 1")
 
 
 def test_where_no_manager_answers_counters_are_read_all_the_same(host: Host) -> None:
     # ibqueryerrors then ends with 0 and no summary.
-    host.ask(0, Hca("mlx5_0"))
+    host.ask(Hca("mlx5_0"))
     assert len(host.called("ibqueryerrors")) == 2
     assert "--skip-sl" not in host.called("ibqueryerrors")[0]
     assert "--skip-sl" in host.called("ibqueryerrors")[1]
     host.notes.write_text("")
     host.tool("ibqueryerrors", 'echo "## Summary: 6 nodes checked, 0 bad nodes found"\n')
-    host.ask(0, Hca("mlx5_0"))
+    host.ask(Hca("mlx5_0"))
     assert len(host.called("ibqueryerrors")) == 1
 
 
@@ -101,14 +101,14 @@ def test_a_cache_that_no_tool_can_read_is_done_without(host: Host) -> None:
     echo '## Summary: 6 nodes checked, 0 bad nodes found'
     """
     host.tool("ibqueryerrors", stale)
-    host.ask(0, Hca(""))
+    host.ask(Hca(""))
     assert ["--load-cache" in line for line in host.called("ibqueryerrors")] == [True, False]
     assert host.called("iblinkinfo") == ["iblinkinfo --line"]
 
 
 def test_every_port_with_a_manager_is_asked_itself(host: Host) -> None:
     host.tool("saquery", "printf '\\t\\tEndPortLid..............14\\n\\t\\tEndPortLid..............1\\n'\n")
-    found = asking.parts(host.ask(0, Hca("")))
+    found = asking.parts(host.ask(Hca("")))
     assert host.called("sminfo") == ["sminfo ", "sminfo 1", "sminfo 14"]
     assert "manager 14" in found
 
@@ -119,14 +119,14 @@ def offering(count: int) -> str:
 
 def test_more_than_eight_managers_are_all_asked_and_more_than_64_are_not(host: Host) -> None:
     host.tool("saquery", offering(70))
-    found = asking.parts(host.ask(0, Hca("")))
+    found = asking.parts(host.ask(Hca("")))
     assert host.called("sminfo") == ["sminfo ", *(f"sminfo {lid}" for lid in range(1, 65))]
     assert {f"manager {lid}" for lid in range(1, 65)} < set(found)
     assert "manager 65" not in found
 
 
 def test_each_manager_has_3_s_and_all_together_60(host: Host) -> None:
-    argv = asking.queries(Hca(""))[0].argv
+    argv = asking.query(Hca("")).argv
     host.tool("timeout", 'shift 3; exec "$@"\n')
     host.tool("saquery", offering(12))
     clock = host.temporary.parent / "uptime"
@@ -151,7 +151,7 @@ def test_the_moment_at_which_counters_are_read_is_stamped(host: Host) -> None:
         "ibnetdiscover",
         'sleep 0.3; for w; do last=$file file=$w; [ "$last" != --cache ] || echo x >"$w"; done\n',
     )
-    found = asking.parts(host.ask(0, Hca("")))
+    found = asking.parts(host.ask(Hca("")))
     after = float(uptime.read_text().split()[0])
     assert before + 0.2 < float(found["uptime"].stdout) < after
     assert found["uptime"].rc == 0
@@ -159,7 +159,7 @@ def test_the_moment_at_which_counters_are_read_is_stamped(host: Host) -> None:
 
 def test_without_a_subnet_nothing_more_is_asked(host: Host) -> None:
     host.tool("ibnetdiscover", "echo 'ibnetdiscover: iberror: failed: discover failed' >&2; exit 255\n")
-    answer = host.ask(0, Hca(""))
+    answer = host.ask(Hca(""))
     found = asking.parts(answer)
     assert list(found) == ["topology"]
     assert asking.why(answer, found, "links") == "ibnetdiscover: iberror: failed: discover failed"
@@ -169,7 +169,7 @@ def test_without_a_subnet_nothing_more_is_asked(host: Host) -> None:
 def test_programs_that_are_not_there(host: Host) -> None:
     (host.bin / "sminfo").unlink()
     host.tool("sminfo", "exit 127\n")
-    answer = host.ask(0, Hca(""))
+    answer = host.ask(Hca(""))
     assert asking.why(answer, asking.parts(answer), "master") == "sminfo: the program is not installed"
     assert asking.why(None, {}, "links") == "it was not asked"
     late = {"routes": Answer(124, "", "")}
@@ -181,21 +181,27 @@ def test_programs_that_are_not_there(host: Host) -> None:
 
 
 def test_parts_keep_what_each_tool_said(host: Host) -> None:
-    found = asking.parts(host.ask(1, Hca("")))
-    assert found == {"routes": Answer(0, "dump_fts out\n", "dump_fts said\n")}
+    found = asking.parts(host.ask(Hca("")))
+    assert found["routes"] == Answer(0, "dump_fts out\n", "dump_fts said\n")
+    assert found["links"] == Answer(0, "iblinkinfo out\n", "iblinkinfo said\n")
 
 
-def test_a_script_that_is_ended_leaves_nothing_behind(host: Host) -> None:
-    host.tool("ibnetdiscover", "sleep 30\n")
-    argv = asking.queries(Hca(""))[0].argv
+@pytest.mark.parametrize("slow", ["ibnetdiscover", "dump_fts"])
+def test_a_script_that_is_ended_leaves_nothing_behind(host: Host, slow: str) -> None:
+    host.tool(slow, 'echo $$ >"$NOTES.pid"; exec sleep 30\n')
+    argv = asking.query(Hca("")).argv
     with subprocess.Popen(argv, env=host.env, stdout=subprocess.DEVNULL) as running:
         deadline = time.monotonic() + 10
-        while not host.called("ibnetdiscover") and time.monotonic() < deadline:
+        while not host.called(slow) and time.monotonic() < deadline:
             time.sleep(0.02)
         assert list(host.temporary.iterdir())
         running.terminate()
         assert running.wait(5) == 143
     assert list(host.temporary.iterdir()) == []
+    gone = Path("/proc", host.notes.with_name("notes.pid").read_text().strip())
+    while gone.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not gone.exists()
 
 
 def test_routes_are_read_at_the_moment_of_the_cables_only(
@@ -204,9 +210,9 @@ def test_routes_are_read_at_the_moment_of_the_cables_only(
     own, kept = host.env, host.temporary.parent / "kept"
     kept.mkdir()
     monkeypatch.setattr(Host, "env", {**own, "FABRICCTL_TMP": str(kept)})
-    assert asking.parts(host.ask(1, Hca("mlx5_0"))) == {}
+    assert "routes" not in asking.parts(host.ask(Hca("mlx5_0")))
     assert host.called("dump_fts") == []
-    assert asking.parts(host.ask(1, Hca("mlx5_0")))["routes"].stdout == "dump_fts out\n"
+    assert asking.parts(host.ask(Hca("mlx5_0")))["routes"].stdout == "dump_fts out\n"
     assert list(host.temporary.iterdir()) == []
 
 
@@ -223,16 +229,12 @@ def test_a_subnet_that_did_not_answer_once_is_not_waited_for_again(
     kept.mkdir()
     monkeypatch.setattr(Host, "env", {**host.env, "FABRICCTL_TMP": str(kept)})
     host.tool("ibnetdiscover", "exit 124\n")  # as timeout(1) ends when it had to stop a program
-    for number, part, says in (
-        (0, "topology", "ibnetdiscover: no answer in time"),
-        (0, "topology", "ibnetdiscover: no answer in time"),
-        (1, "routes", "dump_fts: no answer in time"),
-    ):
-        answer = host.ask(number, Hca("mlx5_0"))
-        assert asking.why(answer, asking.parts(answer), part) == says
+    for part in ("topology", "links", "routes"):
+        answer = host.ask(Hca("mlx5_0"))
+        assert asking.why(answer, asking.parts(answer), part) == "ibnetdiscover: no answer in time"
     assert len(host.called("ibnetdiscover")) == 1
     assert host.called("dump_fts") == []
 
 
 def test_a_large_subnet_has_more_time_than_other_questions() -> None:
-    assert all(query.limit_s > readback.QUERY_S for query in asking.queries(Hca("mlx5_0")))
+    assert asking.query(Hca("mlx5_0")).limit_s > readback.QUERY_S

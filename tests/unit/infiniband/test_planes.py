@@ -58,8 +58,8 @@ def test_planes_are_what_cables_join() -> None:
 def test_each_plane_is_asked_of_its_own_hca() -> None:
     fabric = two_planes()
     asked = planes.queries(planes.views(fabric, fabric.devices, ""), fabric.device("node1"))
-    assert [query.argv[-2:] for query in asked] == [("mlx5_0", "1")] * 2 + [("mlx5_1", "1")] * 2
-    assert len({query.key for query in asked}) == 4
+    assert [query.argv[-2:] for query in asked] == [("mlx5_0", "1"), ("mlx5_1", "1")]
+    assert len({query.key for query in asked}) == 2
     assert planes.queries(planes.views(fabric, fabric.devices, ""), fabric.device("node2")) == ()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -40,8 +41,28 @@ def _walk(
         _walk(child, inner or {}, given, groups, variables)
 
 
+Run = Callable[[str, tuple[str, ...], Path, ansible.Deadline], str]
+
+
 @pytest.fixture
-def quick_ansible(monkeypatch: pytest.MonkeyPatch) -> None:
+def in_place_of_ansible(monkeypatch: pytest.MonkeyPatch) -> Callable[[Run], None]:
+    """Let a function answer in place of the programs that would be started."""
+
+    def replace(run: Run) -> None:
+        def started(program: str, arguments: tuple[str, ...]) -> Any:
+            return contextlib.nullcontext((program, arguments))
+
+        def output(_: str, process: Any, path: Path, end: ansible.Deadline) -> str:
+            return run(*process, path, end)
+
+        monkeypatch.setattr(ansible, "_started", started)
+        monkeypatch.setattr(ansible, "_output", output)
+
+    return replace
+
+
+@pytest.fixture
+def quick_ansible(in_place_of_ansible: Callable[[Run], None]) -> None:
     """Answer ``ansible-inventory`` in this process."""
 
     def run(program: str, arguments: tuple[str, ...], path: Path, end: ansible.Deadline) -> str:
@@ -50,7 +71,7 @@ def quick_ansible(monkeypatch: pytest.MonkeyPatch) -> None:
         assert end.within_s >= ansible.DEADLINE_S
         return list_yaml(path)
 
-    monkeypatch.setattr(ansible, "_run", run)
+    in_place_of_ansible(run)
 
 
 @pytest.fixture

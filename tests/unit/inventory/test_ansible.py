@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,6 +59,11 @@ def _encrypted(folder: Path, text: str) -> str:
     return subprocess.run([*argv, text], check=True, capture_output=True, text=True, timeout=60).stdout
 
 
+def _listing(path: Path) -> ansible.Listing:
+    with ansible.resolving(path) as started:
+        return started.listing()
+
+
 def test_a_yaml_inventory_becomes_devices_ports_and_links(
     site: Path, yaml_lister: Callable[[Path], str]
 ) -> None:
@@ -85,7 +91,7 @@ def test_a_yaml_inventory_becomes_devices_ports_and_links(
     )
     assert fabric.source == str(path)
     assert policy.source == str(site / "policy.yml")
-    real = ansible.listing(path)
+    real = _listing(path)
     stand_in = json.loads(yaml_lister(path))["_meta"]["hostvars"]
     assert {host: dict(real.hosts[host]) for host in real.hosts} == stand_in
 
@@ -271,6 +277,19 @@ def test_braces_that_a_plugin_marked_as_text_are_no_template() -> None:
     assert ansible._unresolved(plain["b"])  # noqa: SLF001  as above
 
 
+def test_a_mistake_in_a_file_does_not_wait_for_ansible(site: Path) -> None:
+    folder = site / "both"
+    folder.mkdir()
+    program = folder / "slow.sh"
+    program.touch(mode=0o700)
+    program.write_text("#!/bin/sh\nsleep 300\n")
+    (folder / "z.yml").write_text("all:\n  vars:\n    fabric_policy: a\n    fabric_policy: b\n")
+    began = time.monotonic()
+    with pytest.raises(InventoryError, match="fabric_policy"):
+        inventory.read(folder)
+    assert time.monotonic() - began < 60
+
+
 @pytest.mark.parametrize("kind", ["ini", "yaml"])
 def test_a_range_that_is_none_has_a_line(site: Path, kind: str) -> None:
     path = site / ("hosts" if kind == "ini" else "more.yml")
@@ -280,7 +299,7 @@ def test_a_range_that_is_none_has_a_line(site: Path, kind: str) -> None:
 
 
 def test_a_larger_inventory_may_take_longer(
-    site: Path, monkeypatch: pytest.MonkeyPatch, yaml_lister: Callable[[Path], str]
+    site: Path, in_place_of_ansible: Any, yaml_lister: Callable[[Path], str]
 ) -> None:
     path = site / "inventory.yml"
     path.write_text((HERE / "sound_inventory.yml").read_text())
@@ -294,7 +313,7 @@ def test_a_larger_inventory_may_take_longer(
         given.append(end.within_s)
         return yaml_lister(path)
 
-    monkeypatch.setattr(ansible, "_run", run)
+    in_place_of_ansible(run)
     inventory.read(path)
 
     assert given[0] == pytest.approx(ansible.DEADLINE_S + 2 * ansible.DEADLINE_S_PER_MB, abs=1)
@@ -310,7 +329,7 @@ def test_an_ansible_of_another_python_is_run_as_it_is(site: Path, monkeypatch: p
     monkeypatch.setenv("PATH", f"{other}:{os.environ['PATH']}")
     (site / "inventory.yml").write_text("all: {}\n")
 
-    assert ansible.listing(site / "inventory.yml").hosts == {}
+    assert _listing(site / "inventory.yml").hosts == {}
 
 
 @pytest.mark.parametrize("locale", ["C", "POSIX", "en_US.ISO-8859-1"])
@@ -350,4 +369,4 @@ def test_a_password_is_refused_and_not_kept(site: Path, monkeypatch: pytest.Monk
 
     with pytest.raises(InventoryError, match="node2: ansible_password: cannot be used"):
         inventory.read(path)
-    assert ansible.listing(path).hosts["node2"]["ansible_password"] is True
+    assert _listing(path).hosts["node2"]["ansible_password"] is True

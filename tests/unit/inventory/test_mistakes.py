@@ -12,7 +12,6 @@ import yaml
 
 from fabricctl import inventory
 from fabricctl.errors import InventoryError
-from fabricctl.inventory import ansible
 from fabricctl.inventory.policy import is_policy, read_policy
 
 pytestmark = pytest.mark.usefixtures("quick_ansible")
@@ -304,12 +303,12 @@ def test_a_folder_without_a_policy_is_an_inventory(tmp_path: Path) -> None:
     ],
 )
 def test_a_range_that_is_not_ansible_s_is_named_with_file_and_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, text: str, line: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_place_of_ansible: Any, file: str, text: str, line: int
 ) -> None:
     def refuse(*_: object) -> str:
         raise InventoryError("Ansible cannot read it: host range must be begin:end or begin:end:step")
 
-    monkeypatch.setattr(ansible, "_run", refuse)
+    in_place_of_ansible(refuse)
     monkeypatch.chdir(tmp_path)
     Path(file).write_text(text)
     with pytest.raises(InventoryError) as caught:
@@ -322,12 +321,12 @@ def test_a_range_that_is_not_ansible_s_is_named_with_file_and_line(
 
 
 def test_what_ansible_says_of_a_range_that_cannot_be_found_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, in_place_of_ansible: Any
 ) -> None:
     def refuse(*_: object) -> str:
         raise InventoryError("Ansible cannot read it: host range must be begin:end", where="i")
 
-    monkeypatch.setattr(ansible, "_run", refuse)
+    in_place_of_ansible(refuse)
     (tmp_path / "inventory.yml").write_text(INVENTORY.replace("node2:", "node[2:4]:"))
     with pytest.raises(InventoryError, match="i: Ansible cannot read it: host range must be begin:end"):
         inventory.read(tmp_path / "inventory.yml")
