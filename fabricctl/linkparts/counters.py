@@ -42,6 +42,8 @@ class Kind(StrEnum):
     """The host or its program was too slow; the link is not to blame."""
     RETRY = "retry"
     """Retransmissions and disorder that RDMA saw: loss somewhere on the way, or reordering."""
+    TRAFFIC = "traffic"
+    """Packets of one traffic class that went the right way."""
 
 
 FAULTS = (Kind.ERROR, Kind.DISCARD, Kind.STORM)
@@ -124,6 +126,7 @@ _MLX5: tuple[_Row, ...] = (
     (r"rx_prio(\d)_pause|rx_global_pause", Kind.PAUSES_RECEIVED, "pause frames received"),
     (r"tx_prio(\d)_pause|tx_global_pause", Kind.PAUSES_SENT, "pause frames sent"),
     (r"rx_prio(\d)_marked", Kind.CONGESTION, "packets that the NIC itself marked"),
+    (r"[rt]x_prio(\d)_packets", Kind.TRAFFIC, "packets"),
     ("np_ecn_marked_roce_packets", Kind.CONGESTION, "packets received with an ECN mark"),
     ("np_cnp_sent", Kind.CONGESTION, "congestion notifications sent"),
     ("rp_cnp_handled", Kind.CONGESTION, "congestion notifications obeyed"),
@@ -164,6 +167,7 @@ _BNXT: tuple[_Row, ...] = (
     (r"pfc_pri(\d)_tx_duration_us", Kind.PAUSING, "microseconds of pauses sent"),
     (r"rx_pfc_ena_frames_pri(\d)|rx_pause_frames", Kind.PAUSES_RECEIVED, "pause frames received"),
     (r"tx_pfc_ena_frames_pri(\d)|tx_pause_frames", Kind.PAUSES_SENT, "pause frames sent"),
+    (r"[rt]x_packets_pri(\d)", Kind.TRAFFIC, "packets"),
     ("rx_ecn_marked_pkts", Kind.CONGESTION, "packets received with an ECN mark"),
     ("[rt]x_cnp_pkts", Kind.CONGESTION, "congestion notifications"),
     ("rx_buffer_passed_threshold", Kind.CONGESTION, "times its buffer was nearly full"),
@@ -209,6 +213,7 @@ _IONIC: tuple[_Row, ...] = (
     ("hw_rx_missed_errors", Kind.HOST, "frames that the host had no buffer for"),
     ("frames_rx_(?:pri)?pause", Kind.PAUSES_RECEIVED, "pause frames received"),
     ("frames_tx_(?:pri)?pause", Kind.PAUSES_SENT, "pause frames sent"),
+    (r"frames_[rt]x_pri_(\d)", Kind.TRAFFIC, "packets"),
     ("[rt]x_rdma_cnp_(?:packets|pkts)", Kind.CONGESTION, "congestion notifications"),
     ("rx_rdma_ecn_(?:packets|pkts)", Kind.CONGESTION, "packets received with an ECN mark"),
     (
@@ -245,6 +250,7 @@ _SWITCH: tuple[_Row, ...] = (
     (r"pfc(\d)\.tx_frames|pfc\.tx_frames|tx_pauses", Kind.PAUSES_SENT, "PFC frames sent"),
     (r"ecn\.marked_packets", Kind.CONGESTION, "packets sent with an ECN mark"),
     (r"queue(\d)\.wred_dropped_packets", Kind.CONGESTION, "packets dropped by WRED"),
+    (r"queue(\d)\.tx_packets", Kind.TRAFFIC, "packets"),
 )
 _LINUX: tuple[_Row, ...] = (
     (r"red\.pdrop", Kind.DISCARD, "packets to send that found the queue full"),

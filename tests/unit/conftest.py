@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,18 @@ def _simulator() -> ModuleType:
     sys.modules["simulated_slurm"] = module
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(autouse=True)
+def _no_slurm_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the machine's own Slurm, which other tests start, from being asked about made-up nodes."""
+    real = shutil.which
+
+    def which(name: str, *args: Any, **options: Any) -> str | None:
+        found = real(name, *args, **options)
+        return None if name == "squeue" and found in {"/bin/squeue", "/usr/bin/squeue"} else found
+
+    monkeypatch.setattr(shutil, "which", which)
 
 
 @pytest.fixture

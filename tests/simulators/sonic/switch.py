@@ -168,6 +168,7 @@ class Switch:
             self._counters(redis, "COUNTERS_PORT_NAME_MAP", port, oid, rows)
             for index in range(8):
                 of_queue = {
+                    "SAI_QUEUE_STAT_PACKETS": "1234",
                     "SAI_QUEUE_STAT_DROPPED_PACKETS": "5",
                     "SAI_QUEUE_STAT_WRED_ECN_MARKED_PACKETS": "9",
                 }

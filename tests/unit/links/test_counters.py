@@ -241,11 +241,36 @@ def test_nothing_read_is_no_pass(site: Any) -> None:
         ("nxos", "tx_dropped", Kind.DISCARD),
         ("cumulus", "tx_dropped", None),
         ("dell_sonic", "rx_oversize", Kind.ERROR),
+        ("mlx5", "rx_prio3_packets", Kind.TRAFFIC),
+        ("mlx5", "rx_prio3_bytes", None),
+        ("bnxt", "tx_packets_pri3", Kind.TRAFFIC),
+        ("bnxt", "tx_packets_cos3", None),
+        ("ionic", "frames_tx_pri_3", Kind.TRAFFIC),
+        ("sonic", "queue3.tx_packets", Kind.TRAFFIC),
+        ("nxos", "queue3.tx_packets", Kind.TRAFFIC),
+        ("rxe", "tx_packets", None),
     ],
 )
 def test_what_a_counter_means(driver: str, counter: str, kind: Kind | None) -> None:
     found = meaning(driver, counter)
     assert (found.kind if found is not None else None) is kind
+
+
+@pytest.mark.parametrize(
+    ("driver", "counter", "sending"),
+    [
+        ("mlx5", "rx_prio3_packets", False),
+        ("mlx5", "tx_prio3_packets", True),
+        ("bnxt", "rx_packets_pri3", False),
+        ("ionic", "frames_rx_pri_3", False),
+        ("ionic", "frames_tx_pri_3", True),
+        ("eos", "queue3.tx_packets", True),
+    ],
+)
+def test_traffic_of_a_class_has_a_direction(driver: str, counter: str, *, sending: bool) -> None:
+    found = meaning(driver, counter)
+    assert found is not None
+    assert (found.kind, found.queue, found.sending) == (Kind.TRAFFIC, 3, sending)
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def read_counters(name: str, answers: Answers) -> dict[str, Entry]:
         **entries(lambda: _port_counters(name, answers)),
         **entries(lambda: _pauses(name, text(answers, pauses_line(every)))),
         **entries(lambda: _storms(name, answers, storms_line(every))),
-        **entries(lambda: _drops(name, answers)),
+        **entries(lambda: _queued(name, answers)),
         **entries(lambda: _marked(name, answers)),
         **entries(lambda: _watermarks(name, answers, QUEUE_MARKS, "queue{}.watermark_bytes")),
         **entries(lambda: _watermarks(name, answers, GROUP_MARKS, "group{}.headroom_watermark_bytes")),
@@ -284,12 +284,13 @@ def _storms(name: str, answers: Answers, line: str) -> Mapping[str, Entry]:
     return found
 
 
-def _drops(name: str, answers: Answers) -> Mapping[str, Entry]:
-    return {
-        f"queue{words[1][2]}.dropped_packets": _count(words[-2])
-        for words in _table(answers, QUEUES)
-        if words[0] == name and re.fullmatch(r"UC[0-7]", words[1])
-    }
+def _queued(name: str, answers: Answers) -> Mapping[str, Entry]:
+    found: dict[str, Entry] = {}
+    for words in _table(answers, QUEUES):
+        if words[0] == name and re.fullmatch(r"UC[0-7]", words[1]):
+            found[f"queue{words[1][2]}.tx_packets"] = _count(words[2])
+            found[f"queue{words[1][2]}.dropped_packets"] = _count(words[-2])
+    return found
 
 
 def _marked(name: str, answers: Answers) -> Mapping[str, Entry]:

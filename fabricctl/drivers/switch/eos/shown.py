@@ -83,7 +83,7 @@ def read_counters(name: str, answers: Answers, watched: tuple[int, ...]) -> dict
         **entries(lambda: _pfc(parsed(answers, _PFC)["interfaceCounters"][name])),
         **entries(lambda: _marks(parsed(answers, _ECN)["intfQueueCounters"][name]["queueCounters"])),
         **entries(lambda: _storms(name, parsed(answers, _WATCHDOG)["interfaces"], watched)),
-        **entries(lambda: _drops(parsed(answers, _QUEUES)["egressQueueCounters"]["interfaces"][name])),
+        **entries(lambda: _queued(parsed(answers, _QUEUES)["egressQueueCounters"]["interfaces"][name])),
     }
 
 
@@ -178,14 +178,17 @@ def _storms(name: str, shown: Mapping[str, Any], watched: tuple[int, ...]) -> di
     return found
 
 
-def _drops(shown: Mapping[str, Any]) -> dict[str, Entry]:
+def _queued(shown: Mapping[str, Any]) -> dict[str, Entry]:
+    """Return what went out of each queue and what was dropped, all drop precedences together."""
     classes = shown["ucastQueues"]["trafficClasses"]
     found: dict[str, Entry] = {}
     for name, counts in classes.items():
         number = name.removeprefix("TC")
-        if number.isdecimal():
-            dropped = [whole_number(one["droppedPackets"]) for one in counts["dropPrecedences"].values()]
-            found[f"queue{int(number)}.dropped_packets"] = Known(sum(dropped))
+        if not number.isdecimal():
+            continue
+        for ours, theirs in (("tx_packets", "enqueuedPackets"), ("dropped_packets", "droppedPackets")):
+            each = [whole_number(one[theirs]) for one in counts["dropPrecedences"].values()]
+            found[f"queue{int(number)}.{ours}"] = Known(sum(each))
     return found
 
 

@@ -199,9 +199,13 @@ def _pauses(name: str, said: Said) -> Mapping[str, Entry]:
     return found
 
 
+_QUEUED = (("drop", "dropped_packets"), ("ecn", "ecn_marked_packets"), ("tx", "tx_packets"))
+"""What a word in the name of a statistic of a queue says that it counts; the first that is in it."""
+
+
 def _queues(name: str, said: Said, strict: int) -> Mapping[str, Entry]:
-    dropped: dict[str, int] = {}
-    marked: dict[str, int] = {}
+    counts: dict[str, int] = {}
+    marked: list[int] = []
     for row in rows(_queuing(said, name, "Egress"), "qosgrp_egress_stats"):
         if not _is_queue(row["eq-qosgrp"]):
             continue  # CONTROL QOS GROUP, SPAN QOS GROUP
@@ -210,14 +214,16 @@ def _queues(name: str, said: Said, strict: int) -> Mapping[str, Entry]:
             kind, units = str(item["eq-stat-type"]), str(item["eq-stat-units"])
             if not units.startswith("Pkts"):
                 continue
-            if "drop" in kind.lower():
-                dropped[queue] = dropped.get(queue, 0) + _total(item)
-            elif "ecn" in kind.lower():
-                marked[queue] = marked.get(queue, 0) + _total(item)
-    found: dict[str, Entry] = {f"{queue}.dropped_packets": Known(count) for queue, count in dropped.items()}
-    found |= {f"{queue}.ecn_marked_packets": Known(count) for queue, count in marked.items()}
+            what = next((ours for word, ours in _QUEUED if word in kind.lower()), None)
+            if what is None:
+                continue
+            counter = f"{queue}.{what}"
+            counts[counter] = counts.get(counter, 0) + _total(item)
+            if what == "ecn_marked_packets":
+                marked.append(_total(item))
+    found: dict[str, Entry] = {counter: Known(number) for counter, number in counts.items()}
     if marked:
-        found["ecn.marked_packets"] = Known(sum(marked.values()))
+        found["ecn.marked_packets"] = Known(sum(marked))
     return found
 
 

@@ -23,6 +23,7 @@ _PORT = {
     },
 }
 _QUEUE = {
+    "queue{}.tx_packets": "SAI_QUEUE_STAT_PACKETS",
     "queue{}.dropped_packets": "SAI_QUEUE_STAT_DROPPED_PACKETS",
     "queue{}.ecn_marked_packets": "SAI_QUEUE_STAT_WRED_ECN_MARKED_PACKETS",
     "watchdog.queue{}.storms_detected": "PFC_WD_QUEUE_STATS_DEADLOCK_DETECTED",

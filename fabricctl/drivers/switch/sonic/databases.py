@@ -71,7 +71,8 @@ _COUNTERS_EACH = """\
         local key = port .. ':' .. index
         queues[tostring(index)] = {
             counted = of('COUNTERS_QUEUE_NAME_MAP', key, 'COUNTERS', {
-                'SAI_QUEUE_STAT_DROPPED_PACKETS', 'SAI_QUEUE_STAT_WRED_ECN_MARKED_PACKETS',
+                'SAI_QUEUE_STAT_PACKETS', 'SAI_QUEUE_STAT_DROPPED_PACKETS',
+                'SAI_QUEUE_STAT_WRED_ECN_MARKED_PACKETS',
                 'PFC_WD_QUEUE_STATS_DEADLOCK_DETECTED', 'PFC_WD_QUEUE_STATS_DEADLOCK_RESTORED',
                 'PFC_WD_STATUS',
             }),

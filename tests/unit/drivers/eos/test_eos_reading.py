@@ -217,6 +217,7 @@ def test_counters_by_their_names(ready: Any) -> None:
     assert counters["ecn.marked_packets"] == 56
     assert "queue6.ecn_marked_packets" not in counters
     assert counters["queue0.dropped_packets"] == 78
+    assert counters["queue0.tx_packets"] == 0
     assert counters["tx_discards"] == 78
     assert counters["rx_errors"] == 0
 

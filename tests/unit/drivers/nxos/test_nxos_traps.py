@@ -407,6 +407,7 @@ def test_counters_are_named_by_the_policys_class(bench: Any) -> None:
         "pfc4.rx_frames": 0,
         "queue6.dropped_packets": 5,
         "queue7.dropped_packets": 0,
+        "queue3.tx_packets": 0,
         "queue3.ecn_marked_packets": 41,
         "ecn.marked_packets": 41,
         "watchdog.queue3.storms_detected": 2,

@@ -445,6 +445,7 @@ def test_counters_have_the_names_of_all_drivers() -> None:
     assert found["queue3.ecn_marked_packets"] == Known(9)
     assert found["ecn.marked_packets"] == Known(72)
     assert found["queue3.dropped_packets"] == Known(5)
+    assert found["queue3.tx_packets"] == Known(1234)
     assert found["queue3.watermark_bytes"] == Known(4096)
     assert found["group3.headroom_watermark_bytes"] == Known(208)
     assert found["tx_discards"] == Known(7)
