@@ -6,5 +6,5 @@ It listens on no port, and it ends when its input closes or when it has heard no
 
 from __future__ import annotations
 
-WIRE_VERSION = 1
+WIRE_VERSION = 2
 """Version of the messages; both ends must have the same."""

@@ -36,7 +36,8 @@ def _self_test() -> int:
     if found["error"]:
         return _say(found["error"])
     devices = ", ".join(found["devices"]) or "no RDMA device"
-    sys.stdout.write(f"ready: Python {found['python']}, pyverbs {found['pyverbs']}, {devices}\n")
+    engines = ", ".join(f"{name} {version}" for name, version in found["engines"].items())
+    sys.stdout.write(f"ready: Python {found['python']}, {engines}, {devices}\n")
     return 0 if found["devices"] else 1
 
 

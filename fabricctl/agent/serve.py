@@ -8,30 +8,32 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping
-from typing import Any, Optional, TextIO
+from typing import Any, TextIO
 
-from fabricctl.agent import WIRE_VERSION, sysfs, verbs
+from fabricctl.agent import WIRE_VERSION, engines, sysfs
 from fabricctl.agent.guard import Guard, Inbox
-from fabricctl.agent.session import Place, Session
-from fabricctl.agent.wire import INTERNAL, WIRE, Refusal, decode, encode, failure
+from fabricctl.agent.place import Place
+from fabricctl.agent.session import Session
+from fabricctl.agent.wire import INTERNAL, SETUP, WIRE, Refusal, decode, encode, failure
 
 REQUEST_S = 60.0
 """Seconds for a request that names no deadline of its own."""
+AUTO = "auto"
+PREFERRED = ("native", "pyverbs")
+"""The engines, best first."""
 
 
 def hello() -> dict[str, Any]:
     """Return what this node has; ``error`` says what must be installed, empty if nothing."""
-    error = ""
-    try:
-        verbs.load()
-    except Refusal as refusal:
-        error = refusal.text
+    loaded, why_not = engines.available(), engines.why_not()
+    error = "" if loaded else "; ".join(f"{name}: {why}" for name, why in why_not.items())
     soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     return {
         "version": WIRE_VERSION,
         "hostname": os.uname().nodename,
         "python": sys.version.split()[0],
-        "pyverbs": "" if error else verbs.version(),
+        "engines": loaded,
+        "why_not": why_not,
         "devices": sysfs.devices(sysfs.ROOT),
         "memlock_bytes": None if soft == resource.RLIM_INFINITY else soft,
         "error": error,
@@ -39,7 +41,7 @@ def hello() -> dict[str, Any]:
 
 
 class Server:
-    """Holds this node's places and the session that runs.
+    """Holds this node's places and its sessions: one that runs, and one that is prepared for afterwards.
 
     Parameters
     ----------
@@ -54,13 +56,13 @@ class Server:
         self._out_lock = threading.Lock()
         self._guard = guard
         self._places: dict[tuple[str, str, str], Place] = {}
-        self._session: Optional[Session] = None
+        self._sessions: dict[str, Session] = {}
+        self._jobs: dict[str, Any] = {}
         self._operations: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
             "port": self._port,
             "prepare": self._prepare,
             "connect": self._connect,
             "run": self._run,
-            "finish": self._finish,
         }
 
     def say(self, message: Mapping[str, Any]) -> None:
@@ -73,23 +75,26 @@ class Server:
         """Say that the agent is alive, whatever the main thread is doing."""
         self.say({"pong": True})
 
-    def answer(self, line: str) -> None:
-        """Do what one line asks and write the reply."""
-        number = 0
+    def answer(self, said: Any) -> None:
+        """Do what one request asks and write the reply; one that fails ends its session."""
+        number, slot = 0, ""
         try:
-            request = decode(line)
-            number = request.get("id", 0)
+            request = decode(said)
+            number, slot = int(request.get("id", 0)), str(request.get("slot", ""))
             operation = self._operation(request.get("op"))
-            self._guard.allow(float(request.get("deadline_s", REQUEST_S)))
+            self._guard.begin(number, float(request.get("deadline_s", REQUEST_S)))
             self.say({"id": number, "ok": operation(request)})
         except Refusal as refusal:
-            self._release()
             self.say(failure(number, refusal))
         except Exception as exc:  # noqa: BLE001  one bad request must not take the node out of the run
             traceback.print_exc(file=sys.stderr)
-            self._release()
-            text = f"the agent failed at {request_name(line)}: {type(exc).__name__}: {exc}"
+            text = f"the agent failed at {request_name(said)}: {type(exc).__name__}: {exc}"
             self.say(failure(number, Refusal(INTERNAL, text)))
+        else:
+            if request["op"] != "run":
+                return
+        # After the reply, so that the controller need not wait for it.
+        self._release(slot)
 
     def _operation(self, name: object) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
         for known, operation in self._operations.items():
@@ -105,34 +110,34 @@ class Server:
         return self._places[key]
 
     def _port(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        return {"gid": self._place(request).describe()}
+        return {"gid": self._place(request).describe(_engine(request))}
 
     def _prepare(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        self._release()
-        place = self._place(request)
-        self._session = Session(place, request["probe"], request["role"], request["parameters"])
-        return self._session.prepared()
+        slot, name = str(request["slot"]), str(request.get("jobs_name", ""))
+        self._release(slot)
+        if "jobs" in request:
+            self._jobs[name] = request["jobs"]  # by their name, since all couples of a run have the same
+        if name not in self._jobs:
+            raise Refusal(WIRE, f"no jobs are known as {name!r}")
+        place, leads = self._place(request), bool(request["leads"])
+        self._sessions[slot] = Session(place, _engine(request), self._jobs[name], leads=leads)
+        return self._sessions[slot].prepared()
 
     def _connect(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        return self._running().connect(request["peer"])
+        return self._session(request).connect(request["peers"])
 
     def _run(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        del request
-        return self._running().run(self._guard)
+        number = request["id"]
+        return self._session(request).run(self._guard, lambda job: self.say({"of": number, "failed": job}))
 
-    def _finish(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        del request
-        result = self._running().finish()
-        self._release()
-        return result
+    def _session(self, request: Mapping[str, Any]) -> Session:
+        session = self._sessions.get(str(request.get("slot", "")))
+        if session is None:
+            raise Refusal(WIRE, f"nothing has been prepared in slot {request.get('slot', '')!r}")
+        return session
 
-    def _running(self) -> Session:
-        if self._session is None:
-            raise Refusal(WIRE, "no probe has been prepared")
-        return self._session
-
-    def _release(self) -> None:
-        session, self._session = self._session, None
+    def _release(self, slot: str) -> None:
+        session = self._sessions.pop(slot, None)
         if session is not None:
             try:
                 session.close()
@@ -140,10 +145,23 @@ class Server:
                 traceback.print_exc(file=sys.stderr)
 
 
-def request_name(line: str) -> str:
-    """Return the operation that a line asks for, for an error's text."""
+def _engine(request: Mapping[str, Any]) -> str:
+    """Return the engine that a request asks for; ``auto`` is the native one where it loads."""
+    name, loaded = str(request.get("engine", AUTO)), engines.available()
+    if name == AUTO:
+        name = next((known for known in PREFERRED if known in loaded), PREFERRED[-1])
+    if name not in loaded:
+        why_not = engines.why_not()
+        if name not in why_not:
+            raise Refusal(WIRE, f"no engine {name!r}; there is {', '.join(PREFERRED)}")
+        raise Refusal(SETUP, why_not[name])
+    return name
+
+
+def request_name(said: Any) -> str:
+    """Return the operation that a request asks for, for an error's text."""
     try:
-        return str(decode(line).get("op"))
+        return str(decode(said).get("op"))
     except Refusal:
         return "a message"
 

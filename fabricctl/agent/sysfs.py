@@ -49,6 +49,11 @@ class VerbsPort:
         return text(self.folder / "link_layer") == "InfiniBand"
 
     @property
+    def is_iwarp(self) -> bool:
+        """Whether it is RDMA over TCP; a driver that can do both says what it was loaded for."""
+        return (text(self.root / "class" / "infiniband" / self.device / "node_type") or "").endswith("RNIC")
+
+    @property
     def state(self) -> str:
         """``ACTIVE``, ``DOWN``, ...; empty if unknown."""
         return (text(self.folder / "state") or "").rpartition(":")[2].strip()

@@ -1,4 +1,4 @@
-"""Verbs: the only module that imports pyverbs."""
+"""The pyverbs engine: devices, memory and queue pairs. The only module that imports pyverbs."""
 
 from __future__ import annotations
 
@@ -7,34 +7,25 @@ import errno
 import logging
 import random
 import re
-import resource
 import sys
+from array import array
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
+from fabricctl.agent import connection
+from fabricctl.agent.connection import Room, no_memory
+from fabricctl.agent.ends import Floors
+from fabricctl.agent.floor import floor_ns
 from fabricctl.agent.gid import Gid
-from fabricctl.agent.link import RC, UC, Poll, Post, Setup
+from fabricctl.agent.guard import Guard
+from fabricctl.agent.link import RC, READ, UC, Setup
 from fabricctl.agent.sysfs import VerbsPort
-from fabricctl.agent.wire import PEER, SETUP, Refusal
-
-ACK_TIMEOUT = 16
-"""QP timeout exponent: 4.096 us * 2^16 = 268 ms until a packet is sent again.
-
-ConnectX takes anything below 16 for 16. Seven times that, about two seconds, is also how long soft-RoCE on a
-busy host may stand still before it is taken for dead.
-"""
-RETRIES = 6
-"""7 means "for ever" to soft-RoCE."""
-RNR_RETRIES = 6
-HOP_LIMIT = 64
-"""1 would not pass a router."""
-MTU_BYTES = {256: 1, 512: 2, 1024: 3, 2048: 4, 4096: 5}
-"""enum ibv_mtu."""
-PORT_ACTIVE = 4
-"""enum ibv_port_state."""
+from fabricctl.agent.verbs_loops import Loops, Post
+from fabricctl.agent.verbs_queue import Queue
+from fabricctl.agent.wire import PEER, SETUP, WIRE, Refusal
 
 _pyverbs: Optional[Pyverbs] = None
 
@@ -101,18 +92,6 @@ def version() -> str:
     return found.group(1) if found else "unknown"
 
 
-def no_memory(what: str) -> Refusal:
-    """Return the error for memory that could not be locked."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
-    limit = "unlimited" if soft == resource.RLIM_INFINITY else f"{soft} bytes"
-    return Refusal(
-        SETUP,
-        f"{what}: the limit on locked memory (ulimit -l) is {limit};"
-        " set it to unlimited: LimitMEMLOCK=infinity for a systemd service (sshd, slurmd),"
-        " or '* - memlock unlimited' in /etc/security/limits.conf",
-    )
-
-
 class Nic:
     """An opened verbs device and the port that is used.
 
@@ -125,6 +104,7 @@ class Nic:
     def __init__(self, port: VerbsPort) -> None:
         self.verbs = load()
         self.port = port
+        self.floors: Floors = {}
         with _told(f"{port.device} cannot be opened"):
             self.context = self.verbs.device.Context(name=port.device)
             self.domain = self.verbs.pd.PD(self.context)
@@ -133,17 +113,24 @@ class Nic:
         """Return ``lid`` and ``mtu_bytes`` of the port as they are now; Refusal if it is not active."""
         with _told(f"port {self.port.number} of {self.port.device} cannot be queried"):
             now = self.context.query_port(self.port.number)
-        if now.state != PORT_ACTIVE:
-            raise Refusal(
-                SETUP,
-                f"port {self.port.number} of {self.port.device} is {self.port.state or 'not active'}:"
-                " look at the cable, and at: rdma link",
-            )
+        if now.state != connection.PORT_ACTIVE:
+            raise connection.not_active(self.port)
         return {"lid": now.lid, "mtu_bytes": 128 << now.active_mtu}
 
     def try_memory(self, length: int) -> None:
         """Register and release `length` bytes; Refusal with the limit and its remedy if that fails."""
         self.memory(length).close()
+
+    def endpoint(self, setup: Setup, gid: Optional[Gid]) -> Endpoint:
+        """Make the near end of a link; `gid` is None on InfiniBand."""
+        return Endpoint(self, setup, gid)
+
+    def reads(self, wanted: int) -> int:
+        """Return how many of `wanted` RDMA READs the device can have under way on one queue pair."""
+        with _told(f"{self.port.device} cannot be queried"):
+            can = self.context.query_device()
+        most: int = min(wanted, can.max_qp_rd_atom, can.max_qp_init_rd_atom)
+        return max(1, most)
 
     def memory(self, length: int) -> Any:
         """Register zeroed memory that the peer may read and write."""
@@ -152,46 +139,73 @@ class Nic:
         try:
             return self.verbs.mr.MR(self.domain, length, access)
         except Exception as exc:
-            if getattr(exc, "error_code", 0) in {errno.ENOMEM, errno.EPERM, errno.EAGAIN}:
+            if getattr(exc, "error_code", 0) in connection.NO_MEMORY:
                 raise no_memory(f"{length} bytes cannot be registered with the NIC") from exc
             raise Refusal(
                 SETUP, f"{length} bytes cannot be registered with {self.port.device}: {exc}"
             ) from exc
 
 
-class Endpoint:
-    """Near end of a link: memory, a completion queue and queue pairs. Close it."""
+class Endpoint(Loops):
+    """Near end of a link: memory, completion queues and queue pairs. Close it."""
+
+    hardware_clock = False
+    hardware_ns: Optional[array[int]] = None
 
     def __init__(self, nic: Nic, setup: Setup, gid: Optional[Gid]) -> None:
-        self._nic, self._setup, self._gid = nic, setup, gid
+        super().__init__()
+        self._nic, self.setup, self._gid = nic, setup, gid
         self._peer: Mapping[str, Any] = {}
         self._numbers = random.SystemRandom()
         self._stack = ExitStack()
+        self._inline = 0
         self.path_mtu_bytes = 0
+        self.local_cpus = connection.local_cpus(nic.port)
         with ExitStack() as unless_complete:
             unless_complete.callback(self.close)
-            self._memory = self._keep(nic.memory(setup.buffer_bytes))
-            area = (ctypes.c_ubyte * setup.buffer_bytes).from_address(self._memory.buf)
-            self.buffer = memoryview(area).cast("B")
+            self._reads = nic.reads(setup.reads)
+            room = Room(setup.buffer_bytes)
+            self._memory = self._keep(nic.memory(room.bytes))
+            area = memoryview((ctypes.c_ubyte * room.bytes).from_address(self._memory.buf)).cast("B")
+            self._buffer, self._words = area[: setup.buffer_bytes], area.cast("Q")
             with _told("queue pairs cannot be made"):
-                size = setup.depth * len(setup.queue_pairs)
-                self._completions, self.poll = _completions(nic, size + 1)
-                self._keep(self._completions)
+                pairs = len(setup.queue_pairs)
+                self._sends = self._keep(Queue(nic.verbs, nic.context, setup.depth * pairs + 1))
+                self._receives = self._keep(Queue(nic.verbs, nic.context, setup.receives * pairs + 1))
                 self._queue_pairs = [self._keep(self._make(kind)) for kind in setup.queue_pairs]
             unless_complete.pop_all()
         self._first_psn = [self._numbers.randrange(1 << 24) for _ in self._queue_pairs]
         self.posts: Sequence[Post] = [pair.post_send for pair in self._queue_pairs]
+        self._post_receives()
+
+    @property
+    def buffer(self) -> memoryview:
+        """The registered memory, as bytes."""
+        return self._buffer
 
     def _keep(self, thing: Any) -> Any:
         self._stack.callback(thing.close)
         return thing
 
     def _make(self, kind: str) -> Any:
-        v, e = self._nic.verbs, self._nic.verbs.enums
+        e = self._nic.verbs.enums
         kinds = {RC: e.IBV_QPT_RC, UC: e.IBV_QPT_UC}
-        capacity = v.qp.QPCap(max_send_wr=self._setup.depth, max_recv_wr=1)
-        queue = self._completions
-        wanted = v.qp.QPInitAttr(qp_type=kinds[kind], scq=queue, rcq=queue, cap=capacity, sq_sig_all=0)
+        if kind not in kinds:
+            raise Refusal(WIRE, f"no queue pair {kind!r}; there is {RC} and {UC}")
+        try:
+            made = self._queue_pair(kinds[kind], connection.INLINE_BYTES)
+        except Exception:  # noqa: BLE001  whatever the driver says, one without inline is asked for next
+            return self._queue_pair(kinds[kind], 0)
+        self._inline = connection.INLINE_BYTES
+        return made
+
+    def _queue_pair(self, kind: Any, inline: int) -> Any:
+        v = self._nic.verbs
+        capacity = v.qp.QPCap(
+            max_send_wr=self.setup.depth, max_recv_wr=max(1, self.setup.receives), max_inline_data=inline
+        )
+        scq, rcq = self._sends.queue, self._receives.queue
+        wanted = v.qp.QPInitAttr(qp_type=kind, scq=scq, rcq=rcq, cap=capacity, sq_sig_all=0)
         # The queue pair goes to INIT with these attributes at once: rights given later would not count.
         return v.qp.QP(self._nic.domain, wanted, self._attributes())
 
@@ -203,8 +217,25 @@ class Endpoint:
         )
         return attributes
 
+    def _post_receives(self) -> None:
+        for index in range(len(self._queue_pairs)):
+            post = self._receive(index, self.setup.buffer_bytes)
+            with _told("receives cannot be posted"):
+                for _ in range(self.setup.receives):
+                    post()
+
+    def _receive(self, pair: int, length: int) -> Callable[[], object]:
+        wr = self._nic.verbs.wr
+        request = wr.RecvWR(wr_id=pair, num_sge=1, sg=[wr.SGE(self._memory.buf, length, self._memory.lkey)])
+        post = self._queue_pairs[pair].post_recv
+        return lambda: post(request)
+
+    def floor_ns(self, op: str, length: int, guard: Guard) -> Optional[int]:
+        """See ``link.py``."""
+        return floor_ns(self._nic, self._gid, op, length, guard)
+
     def address(self) -> dict[str, Any]:
-        """Return what the peer must know, as JSON values."""
+        """Return what the peer must know, as JSON values; both engines understand it."""
         state = self._nic.state()
         return {
             "gid": self._gid.gid if self._gid else "",
@@ -213,7 +244,9 @@ class Endpoint:
             "queue_pairs": [pair.qp_num for pair in self._queue_pairs],
             "psn": self._first_psn,
             "buffer": self._memory.buf,
+            "control": self._memory.buf + Room(self.setup.buffer_bytes).control,
             "rkey": self._memory.rkey,
+            "reads": self._reads,
         }
 
     def connect(self, peer: Mapping[str, Any], *, path_mtu_bytes: int, traffic_class: int) -> None:
@@ -232,16 +265,19 @@ class Endpoint:
             The NIC refuses (kind ``peer``): no route to the peer's address, or no neighbour answers.
         """
         self._peer = peer
+        self._far_buffer, self._far_control = peer["buffer"], peer["control"]
         self.path_mtu_bytes = path_mtu_bytes
         for index, pair in enumerate(self._queue_pairs):
             attributes = self._attributes()
             attributes.ah_attr = self._path(peer, traffic_class)
-            attributes.path_mtu = MTU_BYTES[path_mtu_bytes]
+            attributes.path_mtu = connection.MTU_BYTES[path_mtu_bytes]
             attributes.dest_qp_num = peer["queue_pairs"][index]
             attributes.rq_psn, attributes.sq_psn = peer["psn"][index], self._first_psn[index]
-            attributes.max_rd_atomic = attributes.max_dest_rd_atomic = 1
-            attributes.min_rnr_timer = 12
-            attributes.timeout, attributes.retry_cnt, attributes.rnr_retry = ACK_TIMEOUT, RETRIES, RNR_RETRIES
+            attributes.max_rd_atomic = min(self._reads, peer["reads"])
+            attributes.max_dest_rd_atomic = self._reads
+            attributes.min_rnr_timer = connection.RNR_TIMER
+            attributes.timeout, attributes.retry_cnt = connection.ACK_TIMEOUT, connection.RETRIES
+            attributes.rnr_retry = connection.rnr_retries(self.setup)
             with _told(f"no connection from {self._gid} to {peer['gid']}", PEER):
                 pair.to_rts(attributes)
 
@@ -252,61 +288,35 @@ class Endpoint:
         route = addr.GlobalRoute(
             dgid=addr.GID(peer["gid"]),
             sgid_index=self._gid.index,
-            hop_limit=HOP_LIMIT,
+            hop_limit=connection.HOP_LIMIT,
             traffic_class=traffic_class,
-            flow_label=self._numbers.randrange(1, 1 << 20),  # so that ECMP may take another path
+            flow_label=connection.flow_label(self._numbers),
         )
         return addr.AHAttr(port_num=number, is_global=1, gr=route)
 
-    def write(self, offset: int, length: int, *, to: int, signaled: bool = True) -> Any:
-        """Prepare an RDMA WRITE of own memory at `offset` to the peer's memory at `to`."""
-        return self._request(self._nic.verbs.enums.IBV_WR_RDMA_WRITE, (offset, length), to, signaled=signaled)
+    @property
+    def signaled(self) -> int:
+        """Flag of a request whose completion is reported."""
+        return int(self._nic.verbs.enums.IBV_SEND_SIGNALED)
 
-    def read(self, offset: int, length: int, *, of: int) -> Any:
-        """Prepare an RDMA READ of the peer's memory at `of` into own memory at `offset`."""
-        return self._request(self._nic.verbs.enums.IBV_WR_RDMA_READ, (offset, length), of, signaled=True)
+    def inlined(self, op: str, length: int) -> int:
+        """Flag of a request that carries its message, 0 if it cannot."""
+        fits = op != READ and length <= self._inline
+        return int(self._nic.verbs.enums.IBV_SEND_INLINE) if fits else 0
 
-    def _request(self, opcode: Any, near: tuple[int, int], far: int, *, signaled: bool) -> Any:
+    def request(self, op: str, near: tuple[int, int], address: int, pair: int, *, flags: int) -> Any:
+        """Prepare a request for (offset, length) here and the peer's address; reuse it."""
+        opcode = connection.opcode(op)
         offset, length = near
-        piece = self._nic.verbs.wr.SGE(self._memory.buf + offset, length, self._memory.lkey)
-        flags = self._nic.verbs.enums.IBV_SEND_SIGNALED if signaled else 0
-        request = self._nic.verbs.wr.SendWR(opcode=opcode, num_sge=1, sg=[piece], send_flags=flags)
-        request.set_wr_rdma(self._peer["rkey"], self._peer["buffer"] + far)
+        wr = self._nic.verbs.wr
+        piece = wr.SGE(self._memory.buf + offset, length, self._memory.lkey)
+        request = wr.SendWR(wr_id=pair, opcode=opcode, num_sge=1, sg=[piece], send_flags=flags)
+        request.set_wr_rdma(self._peer["rkey"], address)
         return request
 
     def close(self) -> None:
-        """Destroy queue pairs, completion queue and memory, in this order."""
+        """Destroy queue pairs, completion queues and memory, in this order."""
         self._stack.close()
-
-
-def _completions(nic: Nic, size: int) -> tuple[Any, Poll]:
-    """Return a completion queue and how to take one completion from it.
-
-    The extended queue gives the status alone. The plain one, for drivers without it (bnxt_re), makes pyverbs
-    build an object of thirteen fields for each completion, which takes longer than a NIC does.
-    """
-    cq = nic.verbs.cq
-    try:
-        extended = cq.CQEX(nic.context, cq.CqInitAttrEx(cqe=size))
-    except Exception:  # noqa: BLE001  whatever the driver says, the plain queue is the answer
-        plain = cq.CQ(nic.context, size, None, None, 0)
-        take = plain.poll
-
-        def poll_plain() -> Optional[int]:
-            count, done = take()
-            return done[0].status if count else None
-
-        return plain, poll_plain
-    start, end, options = extended.start_poll, extended.end_poll, cq.PollCqAttr()
-
-    def poll() -> Optional[int]:
-        if start(options):
-            return None
-        status: int = extended.status
-        end()
-        return status
-
-    return extended, poll
 
 
 class _told:  # noqa: N801  used like a function

@@ -1,7 +1,23 @@
-"""Messages between the controller and an agent: one JSON object a line.
+"""Messages between the controller and an agent, version 2: one JSON value a line.
 
-A request is ``{"id": 7, "op": "run", ...}``; its reply ``{"id": 7, "ok": {...}}`` or
-``{"id": 7, "error": {"kind": "peer", "text": "..."}}``. The first line of an agent is its hello, with id 0.
+A request is ``{"id": 7, "op": "run", ...}``, and a line may hold several as a list; they are answered in
+their order: ``{"id": 7, "ok": {...}}`` or ``{"id": 7, "error": {"kind": "peer", "text": "..."}}``. The first
+line of an agent is its hello, with id 0. A couple of ports takes three requests to each of its two agents:
+
+``prepare``
+    ``slot`` (any name; a second one is prepared while the first runs), ``port``, ``engine``, ``leads`` (true
+    at one end, false at the other), ``jobs_name`` and, the first time, ``jobs``: a list of ``{probe, role,
+    parameters}``. The reply's ``addresses`` are for the peer alone.
+``connect``
+    ``slot`` and ``peers``, the peer's ``addresses``.
+``run``
+    ``slot``. Both ends play their jobs in step. The reply's ``results`` has for each job what it measured, or
+    its ``error``; ``counters`` by how much the port's counters rose over it (those of ``counted`` that are
+    not named stood still). Meanwhile ``{"of": 7, "failed": 2}`` tells of a job that failed. Afterwards the
+    session is closed.
+
+``ping`` is answered with ``{"pong": true}`` and ``call_off`` (``of`` a request, maybe only its ``job``) is
+obeyed at once, whatever the agent is doing.
 """
 
 from __future__ import annotations
@@ -44,21 +60,17 @@ def encode(message: Mapping[str, Any]) -> str:
     return json.dumps(message, separators=(",", ":"))
 
 
-def decode(line: str) -> dict[str, Any]:
-    """Return the message in a line.
+def decode(said: Any) -> dict[str, Any]:
+    """Return a request as it came in a line.
 
     Raises
     ------
     Refusal
         It is no JSON object (kind ``wire``).
     """
-    try:
-        message = json.loads(line)
-    except ValueError as exc:
-        raise Refusal(WIRE, f"not a message: {line[:80]!r}") from exc
-    if not isinstance(message, dict):
-        raise Refusal(WIRE, f"not a message: {line[:80]!r}")
-    return message
+    if not isinstance(said, dict):
+        raise Refusal(WIRE, f"not a message: {str(said)[:80]!r}")
+    return said
 
 
 def failure(number: int, refusal: Refusal) -> dict[str, Any]:

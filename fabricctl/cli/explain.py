@@ -12,14 +12,15 @@ from fabricctl.cli import stored
 from fabricctl.cli.common import emit_json, json_option
 from fabricctl.errors import UsageError
 from fabricctl.model.fabric import Role
+from fabricctl.model.histogram import Histogram
 from fabricctl.model.names import PairId
 from fabricctl.model.probe import Sample
 from fabricctl.model.reading import Known, Missing
-from fabricctl.model.stats import percentile
+from fabricctl.model.stats import DISTRIBUTION, percentiles
 from fabricctl.model.verdict import Outcome, Suspect, Verdict
 from fabricctl.model.words import count, quoted
 from fabricctl.plugin import finder
-from fabricctl.plugin.layout import duration, moment
+from fabricctl.plugin.layout import duration, durations, moment
 from fabricctl.plugin.protocols import RunReport
 from fabricctl.store import Store
 from fabricctl.verify.topology import Kind, Path, Paths
@@ -50,7 +51,8 @@ def command(*, target: str, run_id: str | None, as_json: bool) -> None:
         if run_id is None and any(run.id == target for run in store.runs(limit=10_000)):
             run_id = target
         report = stored.report(store, run_id)
-    verdicts = _chosen(report, target)
+        verdicts = _chosen(report, target)
+        report = stored.with_samples(store, report, [verdict.pair for verdict in verdicts[:MOST_PAIRS]])
     suspects = [s for s in report.suspects if any(v.pair in s.explains for v in verdicts)]
     if as_json:
         emit_json(
@@ -173,6 +175,8 @@ def _way(pair: PairId, path: Path) -> str:
 def _sample_lines(sample: Sample) -> Iterator[str]:
     when = time.strftime("%H:%M:%S", time.localtime(sample.started_at))
     yield f"  {sample.probe} at {when} for {sample.duration_s:.1f} s by {sample.engine}: {_measured(sample)}"
+    if sample.latencies and not sample.error:
+        yield f"    95 % intervals: {_intervals(sample.latencies)}"
     counters = [
         f"{name} +{entry.value}"
         for name, entry in sample.counters.items()
@@ -192,13 +196,20 @@ def _sample_lines(sample: Sample) -> Iterator[str]:
 def _measured(sample: Sample) -> str:
     if sample.error:
         return sample.error
-    if sample.latencies_ns:
-        shown = ", ".join(
-            f"p{p:g} {duration(percentile(sample.latencies_ns, p).value)}" for p in (50, 90, 99)
-        )
-        largest = duration(max(sample.latencies_ns))
-        return f"{shown}, largest {largest} (n={len(sample.latencies_ns)})"
+    if held := sample.latencies:
+        shown = [(f"p{found.percent:g}", found.value) for found in percentiles(held, DISTRIBUTION)]
+        return durations([("min", held.minimum), *shown, ("max", held.maximum)]) + f" (n={held.samples})"
     return ", ".join(f"{name} {value}" for name, value in sample.numbers.items()) or "nothing"
+
+
+def _intervals(latencies: Histogram) -> str:
+    found = percentiles(latencies, DISTRIBUTION)
+    return ", ".join(
+        f"p{p.percent:g} too few samples"
+        if p.low is None or p.high is None
+        else f"p{p.percent:g} {duration(p.low)} .. {duration(p.high)}"
+        for p in found
+    )
 
 
 def _measures(probe: str) -> str:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import click
 
 from fabricctl.cli.common import emit_json
 from fabricctl.errors import UsageError
+from fabricctl.model.names import PairId
 from fabricctl.model.run import Run, RunKind
+from fabricctl.model.verdicts import Verdicts
 from fabricctl.plugin.protocols import RunReport
 from fabricctl.resources import store_path
 from fabricctl.store import Store
@@ -47,6 +52,15 @@ def report(store: Store, run_id: str | None) -> RunReport:
         samples=evidence.samples,
         certificates=store.certificates(run_id=run.id),
     )
+
+
+def with_samples(store: Store, report: RunReport, pairs: Sequence[PairId]) -> RunReport:
+    """Return the report with the samples of some pairs: of a large run it holds only a few by itself."""
+    if not isinstance(report.verdicts, Verdicts):
+        return report
+    wanted = {(str(pair.source), str(pair.target)) for pair in pairs}
+    found = store.probed(report.run.id, lambda source, target: (source, target) in wanted)
+    return replace(report, samples=tuple(found))
 
 
 def _newest(store: Store) -> Run:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fabricctl.inventory.policy_schema import LimitsFile, LinksFile, PolicyFile, latency_limits
+from fabricctl.inventory.policy_schema import (
+    LimitsFile,
+    LinksFile,
+    PolicyFile,
+    bandwidth_limits,
+    latency_limits,
+)
 from fabricctl.model.policy import (
     EcnProfile,
     GatePolicy,
@@ -14,6 +20,7 @@ from fabricctl.model.policy import (
     LinkPolicy,
     LossLimit,
     MtuPolicy,
+    OutlierLimit,
     Policy,
     TrafficClass,
     Watchdog,
@@ -63,6 +70,13 @@ def _model_limits(given: LimitsFile) -> Limits:
         warmup=given.warmup,
         message_bytes=given.message_bytes,
         loss_queue_pairs=given.loss_queue_pairs,
+        bandwidth=bandwidth_limits(given.bandwidth),
+        bandwidth_seconds=given.bandwidth_seconds,
+        bandwidth_queue_pairs=given.bandwidth_queue_pairs,
+        bandwidth_sizes=given.bandwidth_sizes,
+        bandwidth_depth=given.bandwidth_depth,
+        outliers=OutlierLimit(**given.outliers.model_dump()),
+        class_proof=given.class_proof,
     )
 
 

@@ -12,6 +12,8 @@ from fabricctl.inventory.policy_schema import RDMA_HEADERS_BYTES, PolicyFile
 from fabricctl.inventory.problems import suggestion
 from fabricctl.model.fabric import LinkLayer
 from fabricctl.plugin import finder
+from fabricctl.plugin.bandwidth import BandwidthProbe
+from fabricctl.plugin.goodput import goodput_share
 
 ABOVE_PERCENTILE = 3
 """A percentile counts only if at least so many of the samples lie above it."""
@@ -199,19 +201,46 @@ def _limits(policy: PolicyFile) -> Iterator[Complaint]:
     if given.loss and given.loss.bound_rate <= given.loss.max_rate:
         what = "bound_rate must be more than max_rate, or no number of packets can prove it"
         yield Complaint(("limits", "loss"), what)
-    if not given.latency and given.loss is None:
-        yield Complaint(("limits",), "no latency and no loss limit: nothing could ever be certified")
+    if not given.latency and given.loss is None and not any(given.bandwidth.values()):
+        yield Complaint(("limits",), "no latency, loss or bandwidth limit: nothing could ever be certified")
     known = finder.names("probe")
     for probe, topologies in given.latency.items():
+        path = ("limits", "latency", probe)
         if probe not in known:
-            path = ("limits", "latency", probe)
             yield Complaint(path, "there is no such probe", suggestion(probe, known))
+        elif isinstance(finder.probe(probe), BandwidthProbe):
+            yield Complaint(path, "has no latency", f"limit it below limits.bandwidth: {probe}")
         for limit in latency_of(probe, topologies):
             above = given.latency_samples * (100 - limit.percentile) / 100
             needed = round(ABOVE_PERCENTILE * 100 / (100 - limit.percentile))
             if above < ABOVE_PERCENTILE - 1e-6:
                 what = f"p{limit.percentile:g} of {probe} needs {needed} samples, not {given.latency_samples}"
                 yield Complaint(("limits", "latency_samples"), what)
+
+
+def _bandwidth(policy: PolicyFile) -> Iterator[Complaint]:
+    given, mtu = policy.limits, policy.mtu.rdma_bytes
+    if max(given.bandwidth_sizes) <= mtu:
+        what = f"no message is longer than the path MTU ({mtu} bytes): an MTU hole would pass"
+        yield Complaint(("limits", "bandwidth_sizes"), what, "add a longer one: 64KiB")
+    known = {name: finder.probe(name) for name in finder.names("probe")}
+    measuring = {name: probe for name, probe in known.items() if isinstance(probe, BandwidthProbe)}
+    for name, topologies in given.bandwidth.items():
+        path = ("limits", "bandwidth", name)
+        if name not in measuring:
+            what = "measures no bandwidth" if name in known else "there is no such probe"
+            yield Complaint(path, what, suggestion(name, tuple(measuring)))
+            continue
+        best = goodput_share(given.bandwidth_sizes, mtu, policy.link_layer, measuring[name].operation)
+        for topology, least in topologies.items():
+            if least.min_share is None and least.min_gbps is None:
+                yield Complaint((*path, topology), "limits nothing", "give min_share or min_gbps")
+            if least.min_share is not None and least.min_share > best:
+                what = (
+                    f"{least.min_share:g} of the line rate cannot be reached: at a path MTU of {mtu} and with"
+                    f" these sizes no more than {best:.3f} can be payload"
+                )
+                yield Complaint((*path, topology, "min_share"), what)
 
 
 def _paused(given: PolicyFile) -> Iterator[Complaint]:
@@ -236,5 +265,6 @@ _RULES: tuple[tuple[AbstractSet[str], Callable[[PolicyFile], Iterator[Complaint]
     (frozenset({"lossless", "ecn"}), _forced_class),
     (frozenset({"nic_buffers"}), _buffers),
     (frozenset({"limits"}), _limits),
+    (frozenset({"limits", "mtu", "link_layer"}), _bandwidth),
 )
 """Each rule, and the keys of which it must know everything."""

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from fabricctl.inventory.quantities import duration_s, size_bytes
 from fabricctl.inventory.schema import Int, Strict, Text, Title, not_bool
 from fabricctl.model.fabric import LinkLayer
-from fabricctl.model.policy import DscpMap, LatencyLimit, Stance
+from fabricctl.model.policy import BandwidthLimit, DscpMap, LatencyLimit, Stance
 
 RDMA_HEADERS_BYTES = 96
 """What a NIC takes off its MTU before it rounds down to an RDMA MTU; soft-RoCE takes only 80."""
@@ -22,6 +22,7 @@ LONGEST_LIMIT_NS = 60 * 1_000_000_000
 """No operation that takes a minute passes as a latency; more is a typing error."""
 LONGEST_AGE_S = 10 * 365 * 24 * 3600
 LARGEST_BYTES = 1 << 40
+MOST_SIZES = 16
 
 _PERCENTILE = re.compile(r"p([0-9]{1,2}(?:\.[0-9]{1,4})?)_(ns|us|ms)")
 _SPEED = re.compile(r"[1-9][0-9]{0,5}")
@@ -57,6 +58,7 @@ Priority = Annotated[Int, Field(ge=0, le=7)]
 Dscp = Annotated[Int, Field(ge=0, le=63)]
 Mtu = Annotated[Int, Field(ge=68, le=65535)]
 Size = Annotated[int, BeforeValidator(size_bytes), Field(ge=1, le=LARGEST_BYTES)]
+Message = Annotated[int, BeforeValidator(size_bytes), Field(ge=1, le=1 << 30)]
 Age = Annotated[int, BeforeValidator(duration_s), Field(ge=60), AfterValidator(_age)]
 Percent = Annotated[Int, Field(ge=1, le=100)]
 SpeedKey = Annotated[int, BeforeValidator(_speed_key), Field(ge=0, le=3200)]
@@ -139,15 +141,62 @@ def _percentiles(value: Any) -> Any:
 Percentiles = Annotated[dict[str, float], BeforeValidator(_percentiles)]
 
 
+def _some(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    # After the entries: a list of which one entry is wrong would also count as too short.
+    if not 1 <= len(sizes) <= MOST_SIZES:
+        raise ValueError(f"must have 1 to {MOST_SIZES} entries")
+    return sizes
+
+
+class GoodputFile(Strict):
+    """What one bandwidth probe must reach in one topology class."""
+
+    min_share: Annotated[float | None, BeforeValidator(not_bool), Field(gt=0, le=1)] = None
+    min_gbps: Annotated[float | None, BeforeValidator(not_bool), Field(gt=0, le=100_000)] = None
+
+
+Goodputs = dict[str, dict[Topology, GoodputFile]]
+
+
+def bandwidth_limits(given: Goodputs) -> tuple[BandwidthLimit, ...]:
+    """Return the limits that ``{write_bandwidth: {any: {min_share: 0.9}}}`` means."""
+    return tuple(
+        BandwidthLimit(probe, least.min_share, least.min_gbps, topology)
+        for probe, topologies in given.items()
+        for topology, least in topologies.items()
+    )
+
+
+class OutlierFile(Strict):
+    """``limits.outliers``: as :class:`fabricctl.model.policy.OutlierLimit`."""
+
+    stance: Stance = Stance.WARN
+    false_alarms: Annotated[float, BeforeValidator(not_bool), Field(ge=1e-6, le=0.5)] = 0.01
+    percent: Annotated[float, BeforeValidator(not_bool), Field(ge=0, le=1000)] = 10.0
+    us: Annotated[float, BeforeValidator(not_bool), Field(ge=0, le=1e6)] = 1.0
+    pairs: Annotated[Int, Field(ge=8)] = 20
+
+
+def _allowed(value: Any) -> Any:
+    return {"stance": "allow"} if value is False else value
+
+
 class LimitsFile(Strict):
     """``limits``."""
 
     latency: dict[str, dict[Topology, Percentiles]] = Field(default_factory=dict)
+    bandwidth: Goodputs = Field(default_factory=dict)
+    bandwidth_seconds: Annotated[float, BeforeValidator(not_bool), Field(ge=0.05, le=60)] = 1.0
+    bandwidth_queue_pairs: Annotated[Int, Field(ge=1, le=64)] = 2
+    bandwidth_sizes: Annotated[tuple[Message, ...], AfterValidator(_some)] = (512, 65_536, 1_048_576)
+    bandwidth_depth: Annotated[Int, Field(ge=1, le=1024)] = 16
     loss: Annotated[LossFile | None, BeforeValidator(_off)] = None
     latency_samples: Annotated[Int, Field(ge=1, le=10_000_000)] = 1000
     warmup: Annotated[Int, Field(ge=0, le=1_000_000)] = 100
     message_bytes: Annotated[Int, Field(ge=1, le=1 << 30)] = 8
-    loss_queue_pairs: Annotated[Int, Field(ge=1, le=256)] = 4
+    loss_queue_pairs: Annotated[Int, Field(ge=1, le=256)] = 8
+    outliers: Annotated[OutlierFile, BeforeValidator(_allowed)] = OutlierFile()
+    class_proof: bool = False
 
 
 class GateFile(Strict):

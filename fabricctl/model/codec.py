@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from fabricctl.errors import WireError
+from fabricctl.model.histogram import Histogram
 from fabricctl.model.names import PairId, PortId
 from fabricctl.model.reading import Known, Missing
+from fabricctl.model.verdicts import Verdicts
 
 T = TypeVar("T")
 
@@ -20,13 +23,15 @@ def encode(value: object) -> Any:
     """Return `value` as dicts, lists, strings, numbers, booleans and None.
 
     A port becomes ``device/port``, a pair ``[source, target]``, an enum its value, Known and Missing
-    ``{"known": ...}`` and ``{"missing": ...}``; private fields are left out.
+    ``{"known": ...}`` and ``{"missing": ...}``, a histogram its own text; private fields are left out.
     """
     match value:
         case PortId():
             return str(value)
         case PairId():
             return [str(value.source), str(value.target)]
+        case Histogram():
+            return value.encode()
         case enum.Enum():
             return value.value
         case Known():
@@ -35,7 +40,7 @@ def encode(value: object) -> Any:
             return {"missing": value.reason} | ({"impossible": True} if value.impossible else {})
         case Mapping():
             return {str(encode(k)): encode(v) for k, v in value.items()}
-        case tuple() | list():
+        case tuple() | list() | Verdicts():
             return [encode(item) for item in value]
         case _ if dataclasses.is_dataclass(value):
             return {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value) if f.init}
@@ -64,6 +69,8 @@ def _decode(kind: Any, data: Any) -> Any:
         return _decode_union(get_args(kind), data)
     if origin is tuple:
         return _decode_tuple(get_args(kind), data)
+    if origin is Sequence:
+        return _decode_tuple((*get_args(kind), Ellipsis), data)
     if origin is not None and issubclass(origin, Mapping):
         key, item = get_args(kind)
         return {_decode(key, k): _decode(item, v) for k, v in data.items()}
@@ -71,11 +78,8 @@ def _decode(kind: Any, data: Any) -> Any:
 
 
 def _decode_plain(kind: Any, data: Any) -> Any:
-    if kind is PortId:
-        return PortId.parse(data)
-    if kind is PairId:
-        source, target = data
-        return PairId(PortId.parse(source), PortId.parse(target))
+    if kind in _READERS:
+        return _READERS[kind](data)
     if kind is Known:
         return Known(_decode_value(data["known"]))
     if kind is Missing:
@@ -83,7 +87,7 @@ def _decode_plain(kind: Any, data: Any) -> Any:
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return kind(data)
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-        hints = get_type_hints(kind)
+        hints = _hints(kind)
         return kind(**{name: _decode(hints[name], item) for name, item in data.items()})
     if kind in {int, float} and isinstance(data, str):
         return kind(data)  # a mapping's key
@@ -93,6 +97,21 @@ def _decode_plain(kind: Any, data: Any) -> Any:
         message = f"{data!r} is no {kind.__name__}"
         raise TypeError(message)
     return data
+
+
+def _pair(data: Any) -> PairId:
+    source, target = data
+    return PairId(PortId.parse(source), PortId.parse(target))
+
+
+_READERS: dict[Any, Callable[[Any], Any]] = {
+    PortId: PortId.parse,
+    PairId: _pair,
+    Histogram: Histogram.decode,
+}
+"""Kinds that have a form of their own."""
+
+_hints = functools.cache(get_type_hints)
 
 
 def _decode_value(data: Any) -> Any:

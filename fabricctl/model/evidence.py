@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fabricctl.model.fabric import Fabric
@@ -29,7 +29,7 @@ class Evidence:
     fabric: Fabric
     policy: Policy
     agents: Mapping[str, AgentReport] = field(default_factory=dict)
-    verdicts: tuple[Verdict, ...] = ()
+    verdicts: Sequence[Verdict] = ()
     suspects: tuple[Suspect, ...] = ()
     samples: tuple[Sample, ...] = ()
     readings: Mapping[str, DeviceReading] = field(default_factory=dict)

@@ -128,6 +128,53 @@ class LossLimit:
 
 
 @dataclass(frozen=True, slots=True)
+class BandwidthLimit:
+    """A lower limit on the goodput of one probe; one of the two is given, or both.
+
+    Parameters
+    ----------
+    probe
+        Name of the probe (``write_bandwidth``).
+    min_share
+        Least share of the line rate that passes, 0 < share <= 1; None: no share is asked for. The line rate
+        is the smaller of both ports' speeds in the inventory.
+    min_gbps
+        Least goodput that passes, in Gbit/s of payload (10^9 bits); None: none is asked for.
+    topology
+        Topology class it holds for, ``any`` for all.
+    """
+
+    probe: str
+    min_share: float | None = None
+    min_gbps: float | None = None
+    topology: str = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class OutlierLimit:
+    """When a pair is too slow beside the others of its class, and what that does.
+
+    Parameters
+    ----------
+    stance
+        ``warn``: the pair passes, with a note and a suspect. ``refuse``: it fails. ``allow``: nothing is
+        compared.
+    false_alarms
+        Chance that a run of a fabric without any outlier names one, 0 < chance < 1.
+    percent, us
+        Least difference from the class's median that matters, in percent; of latencies also in microseconds.
+    pairs
+        A class of fewer directed pairs is not compared.
+    """
+
+    stance: Stance = Stance.WARN
+    false_alarms: float = 0.01
+    percent: float = 10.0
+    us: float = 1.0
+    pairs: int = 20
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """What a pair must show to be certified.
 
@@ -141,6 +188,20 @@ class Limits:
         Message size of the latency probes, in bytes.
     loss_queue_pairs
         Number of UC queue pairs, with differing flow labels, that the loss probe spreads over.
+    bandwidth
+        What the bandwidth probes must reach.
+    bandwidth_seconds
+        How long a bandwidth probe streams in one direction, in seconds.
+    bandwidth_queue_pairs
+        Number of RC queue pairs, with differing flow labels, that it streams on; a bond needs two.
+    bandwidth_sizes
+        Sizes of its messages in bytes, taken in turn; the largest is longer than the path MTU.
+    bandwidth_depth
+        Requests that it keeps under way on each queue pair.
+    outliers
+        When a pair is slow beside the others of its class.
+    class_proof
+        Whether a pair is unknown if no counters on its way prove that its probes rode the lossless class.
     """
 
     latency: tuple[LatencyLimit, ...]
@@ -148,7 +209,19 @@ class Limits:
     latency_samples: int = 1000
     warmup: int = 100
     message_bytes: int = 8
-    loss_queue_pairs: int = 4
+    loss_queue_pairs: int = 8
+    bandwidth: tuple[BandwidthLimit, ...] = ()
+    bandwidth_seconds: float = 1.0
+    bandwidth_queue_pairs: int = 2
+    bandwidth_sizes: tuple[int, ...] = (512, 65_536, 1_048_576)
+    bandwidth_depth: int = 16
+    outliers: OutlierLimit = OutlierLimit()
+    class_proof: bool = False
+
+    @property
+    def limited(self) -> frozenset[str]:
+        """Names of the probes whose latency or bandwidth is limited: a run that leaves one out is unknown."""
+        return frozenset({a.probe for a in self.latency} | {b.probe for b in self.bandwidth})
 
 
 ALL_PAIRS = "all"

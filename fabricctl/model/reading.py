@@ -35,6 +35,9 @@ class Missing:
 
 Entry = Known | Missing
 
+ZERO = Known(0)
+"""A counter that stood still: most do, and all share this one."""
+
 
 @dataclass(frozen=True, slots=True)
 class PortReading:

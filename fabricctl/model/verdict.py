@@ -90,6 +90,8 @@ class Verdict:
     @property
     def outcome(self) -> Outcome:
         """The worst of the findings; unknown if there are none."""
+        if len(self.findings) == 1:
+            return self.findings[0].outcome
         return worst(f.outcome for f in self.findings)
 
     @property

@@ -3,19 +3,24 @@
 A latency passes if its percentile, by nearest rank, does not exceed the limit, and if there were enough
 samples to know that percentile and as many as the policy asks for. It fails if the percentile exceeds the
 limit, or if even the lower end of its interval does, however few samples there were. All else is unknown.
+A value and a limit are compared as a histogram tells values apart, which is to 0.1 %. Beside its own
+percentile every finding shows the whole distribution; a percentile that the samples do not bound on both
+sides at 95 % is "too few" there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from fabricctl.model.histogram import Histogram, highest_equivalent
 from fabricctl.model.names import PairId
 from fabricctl.model.policy import LatencyLimit, Limits
 from fabricctl.model.probe import Sample
-from fabricctl.model.stats import Percentile, percentile, samples_for_percentile
+from fabricctl.model.stats import DISTRIBUTION, Percentile, percentiles, samples_for_percentile
 from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.plugin import retries
-from fabricctl.plugin.layout import duration
+from fabricctl.plugin.layout import distribution, duration
 
 PEER_SAID_NO = "peer"
 """Kind of error that is the fabric's or the far end's own refusal: a failure, not a gap in the evidence."""
@@ -72,14 +77,59 @@ def latencies(
     good = [sample for sample in samples if not sample.error]
     if not good:
         return found
-    values = [value for sample in good for value in sample.latencies_ns]
-    remark = retries.remark(good)
-    if not values:
+    latencies = Histogram().merge(*(sample.latencies for sample in good))
+    if not latencies:
         return (*found, _none(probe, pair))
     applying = [a for a in limits.latency if a.probe == probe and a.topology in {topology, ANY}]
+    asked = dict.fromkeys((*DISTRIBUTION, *(limit.percentile for limit in applying)))
+    held = percentiles(latencies, tuple(asked))
+    shown = held[: len(DISTRIBUTION)]
+    whole = _Whole(
+        distribution(latencies, shown),
+        limits.latency_samples,
+        retries.remark(good) + retries.steps(latencies),
+    )
+    found += retries.findings(probe, pair, good, limits.loss)
     if not applying:
-        return (*found, _without_limit(probe, pair, topology, values, limits.latency_samples, remark))
-    return (*found, *(_judge(pair, values, limit, limits.latency_samples, remark) for limit in applying))
+        return (*found, _without_limit(probe, pair, topology, shown[0], whole))
+    own = dict(zip(asked, held, strict=True))
+    return (*found, *(_judge(pair, own[limit.percentile], limit, whole) for limit in applying))
+
+
+def is_below(probe: str, topology: str, held: Histogram, limits: Limits) -> bool:
+    """Say whether latencies pass all limits that apply, as `latencies` judges them; no words are made."""
+    count, wanted = held.samples, limits.latency_samples
+    highest = held.maximum
+    if highest is None or count < wanted:
+        return False
+    for limit in limits.latency:
+        if limit.probe != probe or limit.topology not in {topology, ANY}:
+            continue
+        if count < samples_for_percentile(limit.percentile):
+            return False
+        most = highest_equivalent(limit.max_ns)
+        if highest > most and percentiles(held, (limit.percentile,))[0].value > most:
+            return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """What all findings on a pair's latencies share.
+
+    Parameters
+    ----------
+    shown
+        The distribution in words.
+    wanted
+        How many samples the policy asks for.
+    remark
+        What the NIC's counters say, led by "; "; or nothing.
+    """
+
+    shown: str
+    wanted: int
+    remark: str
 
 
 def _none(probe: str, pair: PairId) -> Finding:
@@ -92,22 +142,22 @@ def _none(probe: str, pair: PairId) -> Finding:
     )
 
 
-def _judge(pair: PairId, values: Sequence[int], limit: LatencyLimit, wanted: int, remark: str) -> Finding:
-    found = percentile(values, limit.percentile)
-    needed = max(wanted, samples_for_percentile(limit.percentile))
-    if found.low is not None and found.low > limit.max_ns:
+def _judge(pair: PairId, found: Percentile, limit: LatencyLimit, whole: _Whole) -> Finding:
+    needed = max(whole.wanted, samples_for_percentile(limit.percentile))
+    most = highest_equivalent(limit.max_ns)
+    if found.low is not None and found.low > most:
         outcome = Outcome.FAIL  # surely above, however few they are
     elif found.samples < needed:
         outcome = Outcome.UNKNOWN
     else:
-        outcome = Outcome.FAIL if found.value > limit.max_ns else Outcome.PASS
+        outcome = Outcome.FAIL if found.value > most else Outcome.PASS
     few = f"; {needed} samples are needed" if outcome is Outcome.UNKNOWN else ""
-    bound = f"limit {duration(limit.max_ns)}"
+    bound = f"limit {duration(limit.max_ns)}{few}"
     return Finding(
         check=limit.probe,
         subject=str(pair),
         outcome=outcome,
-        what=f"{limit.probe} {_say(found)}, {bound}{few}{remark}",
+        what=f"{limit.probe} {_say(found)}, {bound}; {whole.shown}{whole.remark}",
         measured=_say(found, brief=True),
         limit=f"p{limit.percentile:g} <= {duration(limit.max_ns)}",
         samples=found.samples,
@@ -125,19 +175,17 @@ def _next_step(outcome: Outcome, pair: PairId, limit: LatencyLimit, needed: int)
     return ""
 
 
-def _without_limit(
-    probe: str, pair: PairId, topology: str, values: Sequence[int], wanted: int, remark: str
-) -> Finding:
-    enough = len(values) >= wanted
-    shown = ", ".join(_say(percentile(values, percent), brief=True) for percent in (50, 99))
-    few = "" if enough else f", {wanted} samples were asked for"
+def _without_limit(probe: str, pair: PairId, topology: str, median: Percentile, whole: _Whole) -> Finding:
+    enough = median.samples >= whole.wanted
+    few = "" if enough else f", {whole.wanted} samples were asked for"
+    counted = f"(n={median.samples}{few})"
     return Finding(
         check=probe,
         subject=str(pair),
         outcome=Outcome.PASS if enough else Outcome.UNKNOWN,
-        what=f"{probe} {shown} (n={len(values)}{few}); the policy has no limit for {topology}{remark}",
-        measured=_say(percentile(values, 50), brief=True),
-        samples=len(values),
+        what=f"{probe} {whole.shown} {counted}; the policy has no limit for {topology}{whole.remark}",
+        measured=_say(median, brief=True),
+        samples=median.samples,
         next_step="" if enough else "verify this pair again",
     )
 

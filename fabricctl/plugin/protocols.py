@@ -7,7 +7,7 @@ Adding one edits no existing file.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from fabricctl.model.certificate import Certificate
@@ -229,6 +229,16 @@ class Probe(Protocol):
         """One sentence: what exactly, one way or round trip, what is inside the number."""
         ...
 
+    @property
+    def fills_link(self) -> bool:
+        """Whether it loads the links on its way: it then runs in rounds that oversubscribe no uplink."""
+        ...
+
+    @property
+    def on_request(self) -> bool:
+        """Whether it runs only where ``--probes`` names it or the policy limits it (``Limits.limited``)."""
+        ...
+
     def parameters(self, policy: Policy) -> Mapping[str, int | float | str]:
         """Return what ``node.py`` needs to know, from the policy."""
         ...
@@ -237,6 +247,18 @@ class Probe(Protocol):
         self, pair: PairId, topology: str, samples: Sequence[Sample], limits: Limits
     ) -> tuple[Finding, ...]:
         """Return findings on one pair from this probe's samples of it; no samples is an unknown finding."""
+        ...
+
+
+@runtime_checkable
+class Brisk(Protocol):
+    """A probe that can say without any words that a pair passes: of a million pairs nearly all do."""
+
+    def passes(self, topology: str, samples: Sequence[Sample], limits: Limits) -> bool:
+        """Say that all findings on these samples, which have no error, pass and ask for no next step.
+
+        No only means that :meth:`Probe.judge` has to be asked.
+        """
         ...
 
 
@@ -298,14 +320,23 @@ class RunReport:
     ----------
     unkept
         Empty, or why the results could not be kept: then no certificate was issued.
+    measuring_share
+        Seconds in which the busiest port was measured, by those from the first preparation to the last
+        result; 0 to 1.
+    coverage
+        By kind of rounds (``quiet``, ``filling``): what the time budget had room for, for a program.
+    samples
+        All; of a large run (see ``model/verdicts.py``) those of the verdicts that are whole.
     """
 
     fabric: Fabric
     policy: Policy
     run: Run
     agents: Mapping[str, AgentReport]
-    verdicts: tuple[Verdict, ...]
+    verdicts: Sequence[Verdict]
     suspects: tuple[Suspect, ...]
     samples: tuple[Sample, ...]
     certificates: tuple[Certificate, ...]
     unkept: str = ""
+    measuring_share: float = 0.0
+    coverage: Mapping[str, Mapping[str, object]] = field(default_factory=dict)

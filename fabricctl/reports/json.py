@@ -1,4 +1,4 @@
-"""A verify run as JSON for a program: everything but the single samples, of which it holds percentiles."""
+"""A verify run as JSON for a program: everything but the histograms, of which it holds percentiles."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from typing import Any
 
 from fabricctl.model.codec import encode
 from fabricctl.model.probe import Sample
-from fabricctl.model.stats import percentile
+from fabricctl.model.stats import DISTRIBUTION, percentiles
 from fabricctl.model.verdict import Verdict
 from fabricctl.plugin.protocols import RunReport
-
-PERCENTILES = (50, 90, 99, 99.9)
 
 FORMAT = 1
 """Rises when a key changes its meaning or goes; new keys do not count."""
@@ -55,11 +53,20 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
 
 def _sample(sample: Sample) -> dict[str, Any]:
     held = encode(sample)
-    values = held.pop("latencies_ns")
+    held.pop("latencies")
+    values = sample.latencies
     source, target = held.pop("pair")
     # Too few samples leave a side of the interval open: null, not a number that nobody measured.
-    latency = [encode(percentile(values, percent)) for percent in PERCENTILES] if values else []
-    return {"source": source, "target": target, **held, "samples": len(values), "latency_ns": latency}
+    latency = encode(percentiles(values, DISTRIBUTION)) if values else []
+    return {
+        "source": source,
+        "target": target,
+        **held,
+        "samples": values.samples,
+        "latency_min_ns": values.minimum,
+        "latency_ns": latency,
+        "latency_max_ns": values.maximum,
+    }
 
 
 PLUGIN = Json()

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fabricctl.model.certificate import Certificate
+from fabricctl.model.histogram import Histogram
 from fabricctl.model.names import PairId
 from fabricctl.model.policy import Limits
 from fabricctl.model.probe import Sample
-from fabricctl.model.stats import percentile
+from fabricctl.model.stats import DISTRIBUTION, percentiles
 from fabricctl.model.verdict import Finding, Outcome, Suspect, Verdict, worst
+from fabricctl.model.verdicts import Verdicts
 from fabricctl.model.words import count
 from fabricctl.plugin import finder
 from fabricctl.plugin.judging import ANY
-from fabricctl.plugin.layout import duration, moment, state, table
+from fabricctl.plugin.layout import MILLISECOND_NS, duration, moment, state, table
 from fabricctl.plugin.protocols import RunReport
 
 MOST_PASSED = 64
@@ -23,6 +26,9 @@ MOST_PASSED = 64
 
 MOST_NAMED = 4
 """So many of the pairs that have one and the same reason are named there; the table has them all."""
+
+MOST_MERGED = 20_000
+"""So many samples are put together (in about a second); a larger run has its distributions in ``json``."""
 
 MEDIAN = 50.0
 
@@ -39,7 +45,8 @@ class Text:
         parts = (
             _head(run),
             _pairs(run),
-            _reasons(run.verdicts),
+            _distributions(run),
+            _reasons(_own(run.verdicts)),
             _suspects(run.suspects),
             _agents(run),
             _certificates(run.certificates),
@@ -63,8 +70,9 @@ def _head(report: RunReport) -> Iterator[str]:
 
 
 def _pairs(report: RunReport) -> Iterator[str]:
-    bad = [v for v in _ordered(report.verdicts) if v.outcome is not Outcome.PASS]
-    passed = [v for v in report.verdicts if v.outcome is Outcome.PASS]
+    own = _own(report.verdicts)
+    bad = [v for v in _ordered(own) if v.outcome is not Outcome.PASS]
+    passed = [v for v in own if v.outcome is Outcome.PASS]
     shown = [*bad, *passed[:MOST_PASSED]]
     if not shown:
         return
@@ -83,6 +91,7 @@ def _pairs(report: RunReport) -> Iterator[str]:
     yield from table(list(zip(*columns, strict=True)))
     if len(passed) > MOST_PASSED:
         yield f"and {count(len(passed) - MOST_PASSED, 'more pair')} that passed"
+    yield from _alike(report.verdicts)
     known = finder.names("probe")
     for check in checks:
         if check in known:
@@ -90,17 +99,77 @@ def _pairs(report: RunReport) -> Iterator[str]:
             yield f"{check}: {re.split('[:;]', finder.probe(check).measures)[0]}"
 
 
+def _own(verdicts: Sequence[Verdict]) -> Sequence[Verdict]:
+    """Return the verdicts that are not only a number among many that are alike."""
+    return tuple(verdicts.whole.values()) if isinstance(verdicts, Verdicts) else verdicts
+
+
+def _alike(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """Say of how many pairs of a large run the same is so."""
+    if isinstance(verdicts, Verdicts):
+        counts = Counter(verdicts.codes)
+        for code, same in enumerate(verdicts.alike, start=1):
+            said = "; ".join(finding.what for finding in same.findings)
+            yield f"and {count(counts[code], 'more pair')} of {same.topology}: {same.outcome}: {said}"
+
+
 def _ordered(verdicts: Iterable[Verdict]) -> list[Verdict]:
     return sorted(verdicts, key=lambda verdict: _WORST_FIRST.index(verdict.outcome))
 
 
-def _series(samples: Iterable[Sample]) -> dict[tuple[PairId, str], list[int]]:
-    """Return the latencies of every pair and probe that has some, in nanoseconds."""
-    found: dict[tuple[PairId, str], list[int]] = {}
+_Series = Mapping[tuple[PairId, str], Sequence[Histogram]]
+"""The latencies of every pair and probe that has some, one histogram a sample."""
+
+
+def _series(samples: Iterable[Sample]) -> _Series:
+    found: dict[tuple[PairId, str], list[Histogram]] = {}
     for sample in samples:
-        if sample.latencies_ns and not sample.error:
-            found.setdefault((sample.pair, sample.probe), []).extend(sample.latencies_ns)
+        if sample.latencies and not sample.error:
+            found.setdefault((sample.pair, sample.probe), []).append(sample.latencies)
     return found
+
+
+def _distributions(report: RunReport) -> Iterator[str]:
+    """Say for each probe and class how all its latencies lie, in one line each."""
+    if isinstance(report.verdicts, Verdicts):
+        yield "the samples of most pairs are in the store only: no distribution of all of them is shown"
+        return
+    classes = {verdict.pair: verdict.topology for verdict in report.verdicts}
+    groups: dict[tuple[str, str], list[Sample]] = {}
+    for sample in report.samples:
+        if sample.latencies and not sample.error and sample.pair in classes:
+            groups.setdefault((sample.probe, classes[sample.pair]), []).append(sample)
+    if not groups:
+        return
+    if sum(map(len, groups.values())) > MOST_MERGED:
+        yield f"more than {MOST_MERGED} samples: their distributions are in the report json"
+        return
+    head = ("latency", "class", "n", "min", *(f"p{p:g}" for p in DISTRIBUTION), "max", "unit", "floor")
+    rows = [head, *(_distribution(*key, held) for key, held in sorted(groups.items()))]
+    if all(row[-1] == "-" for row in rows[1:]):
+        rows = [row[:-1] for row in rows]
+    else:
+        yield "floor: p50 of the same operation of the engine with itself"
+    yield from table(rows)
+    if any("-" in row[4 : 4 + len(DISTRIBUTION)] for row in rows):
+        yield "-: too few samples to bound that percentile at 95 %"
+
+
+def _distribution(probe: str, topology: str, held: Sequence[Sample]) -> tuple[str, ...]:
+    whole = Histogram().merge(*(sample.latencies for sample in held))
+    values = [
+        whole.minimum,
+        *(p.value if p.bounded else None for p in percentiles(whole, DISTRIBUTION)),
+        whole.maximum,
+    ]
+    # An agent may say anything of its floor: only whole numbers are shown.
+    floors = [floor for s in held if isinstance(floor := s.parameters.get("floor_ns"), int)]
+    known = [value for value in (*values, *floors) if value is not None]
+    unit, size = ("ms", 1e6) if min(known) >= MILLISECOND_NS else ("us", 1e3)
+    digits = 2 if unit == "ms" else 1
+    cells = ["-" if value is None else f"{value / size:.{digits}f}" for value in values]
+    ends = dict.fromkeys(f"{end / size:.{digits}f}" for end in (min(floors), max(floors))) if floors else ()
+    return (probe, topology, str(whole.samples), *cells, unit, " .. ".join(ends) or "-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,21 +192,20 @@ class _Measured:
     values_ns: tuple[int, ...] = ()
 
 
-def _measured(
-    verdict: Verdict, check: str, series: Mapping[tuple[PairId, str], Sequence[int]], limits: Limits
-) -> _Measured:
+def _measured(verdict: Verdict, check: str, series: _Series, limits: Limits) -> _Measured:
     """Return what a check measured: of latencies the median and the highest limited percentile."""
-    if values := series.get((verdict.pair, check)):
+    if held := series.get((verdict.pair, check)):
+        values = Histogram().merge(*held)
         limited = [
             a.percentile
             for a in limits.latency
             if a.probe == check and a.topology in {verdict.topology, ANY} and a.percentile > MEDIAN
         ]
         percents = (MEDIAN, *([max(limited)] if limited else []))
-        shown = tuple(percentile(values, percent).value for percent in percents)
-        return _Measured(samples=len(values), percents=percents, values_ns=shown)
-    held = [f for f in verdict.findings if f.check == check]
-    return _in_words(held) if held else _Measured()
+        shown = tuple(found.value for found in percentiles(values, percents))
+        return _Measured(samples=values.samples, percents=percents, values_ns=shown)
+    findings = [f for f in verdict.findings if f.check == check]
+    return _in_words(findings) if findings else _Measured()
 
 
 def _in_words(held: Sequence[Finding]) -> _Measured:
@@ -222,7 +290,7 @@ def _certificates(certificates: Sequence[Certificate]) -> Iterator[str]:
 
 
 def _next_step(report: RunReport) -> Iterator[str]:
-    for verdict in _ordered(report.verdicts)[:1]:
+    for verdict in _ordered(_own(report.verdicts))[:1]:
         if verdict.outcome is Outcome.PASS:
             yield f'run {report.run.id}; next: "fabricctl certs list"'
         else:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from fabricctl.model.histogram import Histogram
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         """
@@ -54,5 +58,38 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """,
         "CREATE INDEX certificates_by_port ON certificates (node, port, issued_at)",
     ),
+    # From here on samples hold histograms. Older ones are read by `renewed`: to rewrite all evidence here
+    # would keep a gate waiting that opens the store to read.
+    (),
+    # What a verify run measures is kept as it goes, so that one that was killed can go on; and of a large run
+    # the verdicts, of which most are alike.
+    (
+        """
+        CREATE TABLE probed (
+            run_id TEXT NOT NULL REFERENCES runs (id),
+            number INTEGER NOT NULL,
+            couples INTEGER NOT NULL,
+            samples BLOB NOT NULL,
+            PRIMARY KEY (run_id, number)
+        ) STRICT
+        """,
+        """
+        CREATE TABLE alike (
+            run_id TEXT PRIMARY KEY REFERENCES runs (id),
+            verdicts BLOB NOT NULL
+        ) STRICT
+        """,
+    ),
 )
 """One tuple of statements a version; ``PRAGMA user_version`` counts how many have been carried out."""
+
+
+def renewed(sample: dict[str, Any]) -> dict[str, Any]:
+    """Return a stored sample in today's form: schema 1 kept each latency as a number in ``latencies_ns``."""
+    if "latencies_ns" not in sample:
+        return sample
+    try:
+        latencies = Histogram.of(sample["latencies_ns"])
+    except (TypeError, ValueError):
+        return sample  # damaged: reading it on says so
+    return {k: v for k, v in sample.items() if k != "latencies_ns"} | {"latencies": latencies.encode()}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Protocol, Self
 
+from fabricctl.errors import FabricctlError
 from fabricctl.model.fabric import Device
 
 
@@ -42,6 +44,14 @@ class Process(Protocol):
             No line within `deadline_s` seconds.
         UnreachableError
             The program ended or the channel broke; the error holds the last lines of its standard error.
+        """
+        ...
+
+    def watch(self, take: Callable[[str | FabricctlError], None]) -> None:
+        """Hand every line to `take` from now on, from a thread of its own; an error is the last thing.
+
+        The lines are read no faster than `take` returns; it must not raise. There is no :meth:`receive` any
+        more.
         """
         ...
 
@@ -105,3 +115,7 @@ class Transport(Protocol):
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None: ...
+
+
+Launch = Callable[[Transport, Sequence[Device]], AbstractContextManager[Transport]]
+"""From an open transport and the nodes of a run to the transport that starts programs on them."""

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import queue
+import select
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from fabricctl.errors import DeadlineError, DeviceError, UnreachableError
+from fabricctl.errors import DeadlineError, DeviceError, FabricctlError, UnreachableError
 from fabricctl.transport.shell import one_line, text
 
 _TAIL_LINES = 20
 _LINE_LIMIT_BYTES = 64 * 1024 * 1024
 _QUEUED_LINES = 10_000
 _CLOSE_S = 0.5
+_FULL_S = 0.05
 SEND_S = 30.0
 """How long a program may take to accept what it is sent, in seconds."""
 
@@ -44,6 +49,18 @@ class Channel(Protocol):
         ...
 
 
+def write_all(number: int, content: bytes) -> None:
+    """Write all bytes to a pipe that does not block; OSError if it is closed or takes nothing for SEND_S."""
+    until = time.monotonic() + SEND_S
+    rest = memoryview(content)
+    while rest:
+        if not select.select([], [number], [], max(until - time.monotonic(), 0.0))[1]:
+            message = f"it took no input for {SEND_S:g} s"
+            raise TimeoutError(message)
+        with suppress(BlockingIOError):
+            rest = rest[os.write(number, rest) :]
+
+
 @dataclass(frozen=True, slots=True)
 class _End:
     why: str
@@ -63,6 +80,8 @@ class LineProcess:
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
         self._closed = threading.Event()
         self._ended: _End | None = None
+        self._take: Callable[[str | FabricctlError], None] | None = None
+        self._handing_over = threading.Lock()
         self._errors = threading.Thread(target=self._read_errors, daemon=True)
         self._output = threading.Thread(target=self._read_output, daemon=True)
         self._errors.start()
@@ -93,6 +112,20 @@ class LineProcess:
             self._errors.join(_CLOSE_S)
             raise self._gone(item.why)
         return item
+
+    def watch(self, take: Callable[[str | FabricctlError], None]) -> None:
+        """Hand every line to `take` from now on, as they are read."""
+        with self._handing_over:
+            while not self._lines.empty():
+                self._hand_over(take, self._lines.get_nowait())
+            self._take = take
+
+    def _hand_over(self, take: Callable[[str | FabricctlError], None], item: str | _End) -> None:
+        if isinstance(item, _End):
+            self._errors.join(_CLOSE_S)
+            take(self._gone(item.why))
+        else:
+            take(item)
 
     def close(self) -> None:
         """Close the program's input and the channel."""
@@ -131,11 +164,14 @@ class LineProcess:
     def _pass_on(self, item: str | _End) -> None:
         """Queue an item; once closed, drop it, since nobody will ask for it."""
         while not self._closed.is_set():
-            try:
-                self._lines.put(item, timeout=0.2)
-            except queue.Full:
-                continue
-            return
+            with self._handing_over:
+                if self._take is not None:
+                    self._hand_over(self._take, item)
+                    return
+                with suppress(queue.Full):
+                    self._lines.put_nowait(item)
+                    return
+            time.sleep(_FULL_S)
 
     def _read_errors(self) -> None:
         rest = b""

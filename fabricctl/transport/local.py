@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import signal
 import subprocess
 import time
@@ -16,7 +15,7 @@ from fabricctl.errors import DeadlineError, RefusedError, UnreachableError, Usag
 from fabricctl.model.fabric import Device
 from fabricctl.transport import shell
 from fabricctl.transport.base import Process, Reply
-from fabricctl.transport.lines import SEND_S, LineProcess
+from fabricctl.transport.lines import LineProcess, write_all
 
 _BLOCK_BYTES = 65536
 _GRACE_S = 0.4
@@ -79,18 +78,10 @@ class _Child:
         return _read(self._child.stderr)
 
     def write(self, content: bytes) -> None:
-        until = time.monotonic() + SEND_S
-        rest = memoryview(content)
-        while rest:
-            if self._child.stdin is None or self._child.stdin.closed:
-                message = "closed"
-                raise BrokenPipeError(message)
-            number = self._child.stdin.fileno()
-            if not select.select([], [number], [], max(until - time.monotonic(), 0.0))[1]:
-                message = f"it took no input for {SEND_S:g} s"
-                raise TimeoutError(message)
-            with contextlib.suppress(BlockingIOError):
-                rest = rest[os.write(number, rest) :]
+        if self._child.stdin is None or self._child.stdin.closed:
+            message = "closed"
+            raise BrokenPipeError(message)
+        write_all(self._child.stdin.fileno(), content)
 
     def close(self) -> None:
         if self._child.stdin is not None:

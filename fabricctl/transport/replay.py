@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from fabricctl.errors import DeadlineError, WireError
+from fabricctl.errors import DeadlineError, FabricctlError, WireError
 from fabricctl.model.fabric import Device
 from fabricctl.transport.base import Process, Reply
 
@@ -105,6 +105,11 @@ class ReplayProcess:
         if not self._lines:
             raise DeadlineError("the recording ends here", device=self._device, after_s=deadline_s)
         return self._lines.pop(0)
+
+    def watch(self, take: Callable[[str | FabricctlError], None]) -> None:
+        """Hand over all recorded lines."""
+        while self._lines:
+            take(self._lines.pop(0))
 
     def close(self) -> None:
         """Do nothing: there is nothing to close."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fabricctl.agent import WIRE_VERSION
-from fabricctl.errors import DeadlineError, FabricctlError, RefusedError, WireError
+from fabricctl.errors import RefusedError, WireError
 from fabricctl.model.fabric import Device, Port
 from fabricctl.transport.base import Process, Transport
 from fabricctl.verify.bundle import Bundle
@@ -77,135 +77,92 @@ GONE = "gone"
 """Kind of error: the agent is not there any more, so nothing is known of its port."""
 
 
+AUTO = "auto"
+ENGINES = ("native", "pyverbs")
+"""What runs the timed loops, best first: the names of ``--engine``."""
+
+
 class Agent:
-    """A running agent. Used by one thread at a time.
+    """A running agent.
 
     Parameters
     ----------
     hello
         The first thing it said.
+    engine
+        Name of the engine that it is to use.
     """
 
     def __init__(
-        self, device: Device, port: Port, process: Process, hello: Mapping[str, Any], patience: Patience
+        self, device: Device, port: Port, process: Process, hello: Mapping[str, Any], engine: str
     ) -> None:
         self.device = device
         self.port = port
+        self.process = process
         self.hello = hello
-        self.lost = ""
-        self._process = process
-        self._patience = patience
-        self._number = 0
+        self._engine = engine
+        wanted = {"name": port.id.port, "rdma": port.rdma, "address": port.address}
+        self.use = f'"port":{json.dumps(wanted, separators=(",", ":"))},"engine":"{engine}"'
 
     @property
     def engine(self) -> str:
         """What runs the timed loops, with its version."""
-        return f"pyverbs {self.hello['pyverbs']}"
+        return f"{self._engine} {self.hello['engines'][self._engine]}"
 
-    def ask(self, op: str, *, takes_s: float = 0.0, **fields: object) -> dict[str, Any]:
-        """Send a request and return what came back.
-
-        Raises
-        ------
-        NoAnswerError
-            It said no, or nothing.
-        """
-        return self.receive(self.send(op, takes_s=takes_s, **fields), takes_s=takes_s)
-
-    def send(self, op: str, *, takes_s: float = 0.0, **fields: object) -> int:
-        """Send a request and return its number; NoAnswerError if the agent is gone."""
-        if self.lost:
-            raise NoAnswerError(self.lost, device=self.device.name, kind=GONE)
-        self._number += 1
-        message = {"id": self._number, "op": op, **fields}
-        if takes_s:
-            message["deadline_s"] = takes_s
-        try:
-            self._process.send(json.dumps(message, separators=(",", ":")))
-        except FabricctlError as exc:
-            raise self._lose(exc) from exc
-        return self._number
-
-    def call_off(self) -> None:
-        """Make the request that runs end soon, with an error; NoAnswerError if the agent is gone."""
-        try:
-            self._process.send('{"op":"call_off"}')
-        except FabricctlError as exc:
-            raise self._lose(exc) from exc
-
-    def receive(self, number: int, *, takes_s: float = 0.0) -> dict[str, Any]:
-        """Return the reply to a request; replies to earlier ones are passed over.
+    def describe(self, *, within_s: float) -> str:
+        """Return what it would use on its port, ``1 RoCE v2 10.10.0.1``, before anything else is asked.
 
         Raises
         ------
         NoAnswerError
-            It said no, or nothing within `takes_s` and the patience for an answer.
+            The port cannot be used.
+        FabricctlError
+            Nothing was said in time.
         """
-        if self.lost:
-            raise NoAnswerError(self.lost, device=self.device.name, kind=GONE)
-        until = time.monotonic() + takes_s + self._patience.answer
-        while True:
-            try:
-                reply = _parse(self.device.name, self._line(until))
-            except FabricctlError as exc:
-                raise self._lose(exc) from exc
-            if reply.get("id") == number:
-                return self._result(reply)
-
-    def describe(self, *, takes_s: float = 0.0) -> str:
-        """Return what it would use on its port, ``1 RoCE v2 10.10.0.1``; so it also shows a sign of life.
-
-        Raises
-        ------
-        NoAnswerError
-            The port cannot be used, or nothing was said in time.
-        """
-        wanted = {"name": self.port.id.port, "rdma": self.port.rdma, "address": self.port.address}
-        return str(self.ask("port", takes_s=takes_s, port=wanted)["gid"])
-
-    def _line(self, until: float) -> str:
-        """Return the next line; an agent that is silent for half of the patience is asked for a sign of life.
-
-        So a frozen node is known as such long before the longest probe would have ended.
-        """
-        half = self._patience.answer / 2
-        try:
-            return self._process.receive(min(half, max(0.0, until - time.monotonic())))
-        except DeadlineError:
-            self._process.send('{"op":"ping"}')
-        try:
-            return self._process.receive(half)
-        except DeadlineError as exc:
-            exc.after_s = self._patience.answer
-            raise
-
-    def _result(self, reply: Mapping[str, Any]) -> dict[str, Any]:
-        if "error" in reply:
-            error = reply["error"]
-            raise NoAnswerError(error["text"], device=self.device.name, kind=error["kind"])
-        result: dict[str, Any] = reply["ok"]
-        return result
-
-    def _lose(self, exc: FabricctlError) -> NoAnswerError:
-        """Give the agent up: nothing that it says later can be trusted to be an answer."""
-        at = time.strftime("%H:%M:%S")
-        name = self.device.name
-        if isinstance(exc, DeadlineError):
-            now = f"{name} did not answer for {exc.after_s:.0f} s"
-        else:
-            now = f"{name} is gone: {exc.what}"
-        self.lost = f"{name} stopped answering at {at}"
-        self.close()
-        return NoAnswerError(now, device=name, kind=GONE)
+        self.process.send(f'{{"id":1,"op":"port",{self.use},"deadline_s":{within_s:.3f}}}')
+        reply = parse(self.device.name, self.process.receive(within_s))
+        return str(result(self.device.name, reply)["gid"])
 
     def close(self) -> None:
         """End the agent by closing its channel."""
-        self._process.close()
+        self.process.close()
 
 
-def start(
-    transport: Transport, device: Device, port: Port, bundle: Bundle, patience: Patience
-) -> tuple[Agent, str]:
+def result(device: str, reply: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a reply holds.
+
+    Raises
+    ------
+    NoAnswerError
+        It says no.
+    WireError
+        It is no reply.
+    """
+    error, found = reply.get("error"), reply.get("ok")
+    if isinstance(error, dict) and isinstance(error.get("text"), str) and isinstance(error.get("kind"), str):
+        raise NoAnswerError(error["text"], device=device, kind=error["kind"])
+    if not isinstance(found, dict):
+        raise odd(device, json.dumps(reply))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How agents are started.
+
+    Parameters
+    ----------
+    engine
+        ``native``, ``pyverbs``, or ``auto``: the native one where it loads.
+    """
+
+    transport: Transport
+    bundle: Bundle
+    patience: Patience
+    engine: str = AUTO
+
+
+def start(way: Way, device: Device, port: Port) -> tuple[Agent, str]:
     """Start the agent of a port, copying it first where it is not yet there.
 
     Returns
@@ -218,8 +175,9 @@ def start(
     FabricctlError
         It cannot be reached or started, it lacks something, or the port cannot be used.
     """
-    until = time.monotonic() + patience.start
-    argv = ("/bin/sh", "-c", START, "agent", bundle.name, PYTHON, f"{patience.idle:g}", *FOLDERS)
+    transport, bundle = way.transport, way.bundle
+    until = time.monotonic() + way.patience.start
+    argv = ("/bin/sh", "-c", START, "agent", bundle.name, PYTHON, f"{way.patience.idle:g}", *FOLDERS)
     process, hello = _hello(transport, device, argv, until)
     if "put" in hello:
         process.close()
@@ -228,8 +186,8 @@ def start(
         process, hello = _hello(transport, device, argv, until)
     try:
         said = _welcome(device, hello)
-        agent = Agent(device, port, process, said, patience)
-        gid = agent.describe(takes_s=max(1.0, until - time.monotonic()))
+        agent = Agent(device, port, process, said, _engine(device, said, way.engine))
+        gid = agent.describe(within_s=max(1.0, until - time.monotonic()))
     except BaseException:
         process.close()
         raise
@@ -241,7 +199,7 @@ def _hello(
 ) -> tuple[Process, dict[str, Any]]:
     process = transport.start(device, argv, deadline_s=max(1.0, until - time.monotonic()))
     try:
-        return process, _parse(device.name, process.receive(max(1.0, until - time.monotonic())))
+        return process, parse(device.name, process.receive(max(1.0, until - time.monotonic())))
     except BaseException:
         process.close()
         raise
@@ -261,16 +219,32 @@ def _welcome(device: Device, hello: Mapping[str, Any]) -> Mapping[str, Any]:
     return said
 
 
-def _parse(device: str, line: str) -> dict[str, Any]:
+def _engine(device: Device, said: Mapping[str, Any], wanted: str) -> str:
+    """Return the engine to use; RefusedError with the reason if this node has not the one that is wanted."""
+    loaded = said["engines"]
+    name = next((e for e in ENGINES if e in loaded), ENGINES[-1]) if wanted == AUTO else wanted
+    if name not in loaded:
+        why = said["why_not"].get(name, "the agent does not know it")
+        raise RefusedError(f"no {name} engine: {why}", device=device.name)
+    return name
+
+
+_decode = json.JSONDecoder().raw_decode
+"""Half of what ``json.loads`` does on a short line is to look for white space around it."""
+
+
+def parse(device: str, line: str) -> dict[str, Any]:
+    """Return the message in a line; WireError if there is none."""
     try:
-        message = json.loads(line)
+        message, end = _decode(line)
     except ValueError as exc:
-        raise _odd(device, line) from exc
-    if not isinstance(message, dict):
-        raise _odd(device, line)
+        raise odd(device, line) from exc
+    if not isinstance(message, dict) or line[end:].strip():
+        raise odd(device, line)
     return message
 
 
-def _odd(device: str, line: str) -> WireError:
+def odd(device: str, line: str) -> WireError:
+    """Return the error for a line that no agent says."""
     step = "does a login script of that user print something?"
     return WireError(f"the agent's line is no message: {line[:60]!r}", where=device, next_step=step)

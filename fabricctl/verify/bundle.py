@@ -60,10 +60,14 @@ def build() -> Bundle:
 def _entries() -> Iterator[tuple[str, bytes]]:
     yield "__main__.py", MAIN.encode()
     # A probe's own __init__.py belongs to the controller: on a node it is empty.
-    for package in ("fabricctl", "fabricctl/probes"):
+    for package in ("fabricctl", "fabricctl/model", "fabricctl/probes"):
         yield f"{package}/__init__.py", b""
+    yield "fabricctl/model/histogram.py", (PACKAGE / "model" / "histogram.py").read_bytes()
     for path in (PACKAGE / "agent").glob("*.py"):
         yield f"fabricctl/agent/{path.name}", path.read_bytes()
+    # The native engine for every kind of machine that it was built for: some kilobytes each.
+    for path in (PACKAGE / "agent" / "native_loop").glob("loop-*.so"):
+        yield f"fabricctl/agent/native_loop/{path.name}", path.read_bytes()
     for folder in (PACKAGE / "probes").iterdir():
         files = [folder / name for name in NODE_FILES]
         if all(path.is_file() for path in files):

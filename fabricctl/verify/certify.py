@@ -154,13 +154,14 @@ def _certificate(port: PortId, verdicts: Sequence[Verdict], case: _Case, occasio
 
 def _excused(port: PortId, verdict: Verdict, case: _Case) -> bool:
     """Say whether what is wrong with the pair is clearly not this port's."""
+    outcome = verdict.outcome
+    if outcome is Outcome.PASS:
+        return False
     peer = _peer(port, verdict.pair)
     culprits = verdict.culprits
     if culprits:
         return case.own.isdisjoint(culprits)
-    match verdict.outcome:
-        case Outcome.PASS:
-            return False
+    match outcome:
         case Outcome.FAIL:
             explaining = case.explaining.get(verdict.pair, ())
             if not explaining or any(port in s.ports for s in explaining):
@@ -172,7 +173,7 @@ def _excused(port: PortId, verdict: Verdict, case: _Case) -> bool:
         case Outcome.UNKNOWN | Outcome.ERROR:
             return port in case.alive and peer not in case.alive
         case _:
-            assert_never(verdict.outcome)
+            assert_never(outcome)
 
 
 def _peer(port: PortId, pair: PairId) -> PortId:

@@ -1,4 +1,4 @@
-"""All agents of a run: started together, asked round by round, ended together.
+"""All agents of a run: started together, asked over one exchange, ended together.
 
 A node that cannot be reached, lacks something or dies on the way costs its own pairs only; every wait has a
 deadline.
@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -20,14 +21,16 @@ from fabricctl.model.policy import Policy
 from fabricctl.model.probe import AgentReport, Round, Sample
 from fabricctl.transport.base import Transport
 from fabricctl.verify import agents
-from fabricctl.verify.agents import Agent, Patience
+from fabricctl.verify.agents import AUTO, Agent, Patience
 from fabricctl.verify.bundle import build
-from fabricctl.verify.pairing import Parameters, measure
+from fabricctl.verify.course import Course, Leg, Sink
+from fabricctl.verify.exchange import Exchange
+from fabricctl.verify.pairing import Parameters
 
 LOG = logging.getLogger(__name__)
 
 MOST_THREADS = 128
-"""Nodes that are started, or pairs that are probed, at the same time."""
+"""Nodes that are started, or ended, at the same time."""
 
 
 class Fleet:
@@ -38,6 +41,8 @@ class Fleet:
     ports
         Ports of nodes; each gets an agent process of its own, so that the ports of one node can be probed
         at the same time without waiting for each other.
+    engine
+        ``native``, ``pyverbs``, or ``auto``: on each node the native one where it loads.
     """
 
     def __init__(
@@ -46,11 +51,13 @@ class Fleet:
         ports: Iterable[PortId],
         transport: Transport,
         patience: Patience | None = None,
+        *,
+        engine: str = AUTO,
     ) -> None:
         self._fabric = fabric
         self._ports = tuple(dict.fromkeys(ports))
-        self._transport = transport
-        self._patience = patience or Patience()
+        self._way = agents.Way(transport, build(), patience or Patience(), engine)
+        self._course: Course | None = None
         self._agents: dict[PortId, Agent] = {}
         self._why_not: dict[PortId, str] = {}
         self._gids: dict[PortId, str] = {}
@@ -75,14 +82,20 @@ class Fleet:
 
     def close(self) -> None:
         """End all agents; never raises."""
-        for agent in self._agents.values():
+
+        def end(agent: Agent) -> None:
             with suppress(Exception):
                 agent.close()
+
+        if self._course is not None:
+            self._course.exchange.close()
+        with _threads(len(self._agents)) as pool:
+            list(pool.map(end, self._agents.values()))
 
     def _start(self, port_id: PortId) -> None:
         device, port = self._fabric.device(port_id.device), self._fabric.port(port_id)
         try:
-            agent, gid = agents.start(self._transport, device, port, build(), self._patience)
+            agent, gid = agents.start(self._way, device, port)
         except FabricctlError as exc:
             self._why_not[port_id] = _reason(exc)
         except Exception as exc:  # a device that breaks our program must not stop the others
@@ -106,46 +119,72 @@ class Fleet:
         if not working:
             return AgentReport(node, error=self._why_not[ports[0]], ports=said)
         hello = working[0].hello
-        return AgentReport(node, python=hello["python"], pyverbs=hello["pyverbs"], ports=said)
+        return AgentReport(
+            node, python=hello["python"], pyverbs=hello["engines"].get("pyverbs", ""), ports=said
+        )
 
-    def run_round(self, this: Round, probes: Mapping[str, Parameters], policy: Policy) -> tuple[Sample, ...]:
-        """Probe all pairs of a round at the same time, each pair's probes one after the other.
+    @property
+    def measuring_share(self) -> float:
+        """Seconds in which the busiest port was measured, by those from the first preparation to the end."""
+        return self._course.measuring_share if self._course else 0.0
+
+    @property
+    def course(self) -> Course:
+        """What runs the legs; made when it is first needed."""
+        if self._course is None:
+            rates = {port: self._fabric.port(port).speed_gbps for port in self._ports}
+            exchange = Exchange(self._agents.values(), self._way.patience)
+            lines = dict(zip(self._agents, exchange.lines, strict=True))
+            self._course = Course(exchange, lines, rates)
+        return self._course
+
+    def run(self, legs: Iterable[Leg | None], policy: Policy, sink: Sink) -> None:
+        """Probe all pairs of all legs; a couple of ports begins as soon as both are free.
 
         Parameters
         ----------
-        probes
-            By name, in the order in which they run: what each probe's plug-in takes from the policy.
-
-        Returns
-        -------
-        tuple
-            A sample for each pair and probe, with an error where it could not be measured. Pairs of a node
-            without any agent have none: :attr:`reports` says why.
+        legs
+            Each with the probes that run, by name, and what each one's plug-in takes from the policy. They
+            are asked for as there is room; None means to ask again when a leg is over.
+        sink
+            Takes samples as they come: one for each pair and probe, with an error where it could not be
+            measured. Pairs of a node without any agent have none: :attr:`reports` says why.
         """
-        full = {
-            name: {
-                **parameters,
-                "path_mtu_bytes": policy.mtu.rdma_bytes,
-                "traffic_class": policy.roce_tos,
-            }
-            for name, parameters in probes.items()
-        }
+        whole: dict[int, tuple[Mapping[str, Parameters], Mapping[str, Parameters]]] = {}
 
-        def probe(pair: PairId) -> list[Sample]:
-            return list(self._probe(pair, full))
+        def able() -> Iterator[Leg | None]:
+            for leg in legs:
+                if leg is None:
+                    yield None
+                    continue
+                if id(leg.probes) not in whole:
+                    whole[id(leg.probes)] = (leg.probes, _whole(leg.probes, policy))
+                yield replace(leg, round=self._able(leg, sink), probes=whole[id(leg.probes)][1])
 
-        with _threads(len(this.pairs)) as pool:
-            try:
-                return tuple(sample for samples in pool.map(probe, this.pairs) for sample in samples)
-            except BaseException:
-                self.close()  # then no thread has anything left to wait for
-                raise
+        try:
+            self.course.run(able(), sink)
+        except BaseException:
+            self.close()  # nobody would end what runs on the nodes
+            raise
 
-    def _probe(self, pair: PairId, probes: Mapping[str, Parameters]) -> Iterator[Sample]:
-        source, target = self._agents.get(pair.source), self._agents.get(pair.target)
-        if source is None or target is None:
-            return (sample for sample in self._unable(pair, probes))
-        return (measure(pair, name, parameters, source, target) for name, parameters in probes.items())
+    def run_round(self, this: Round, probes: Mapping[str, Parameters], policy: Policy) -> tuple[Sample, ...]:
+        """Probe the pairs of one round and return all samples, in the round's order."""
+        found: list[Sample] = []
+        self.run([Leg(this, probes)], policy, found.extend)
+        places = {pair: place for place, pair in enumerate(this.pairs)}
+        return tuple(sorted(found, key=lambda sample: places[sample.pair]))
+
+    def _able(self, leg: Leg, sink: Sink) -> Round:
+        """Return the round without the pairs that have no agent at an end, whose samples say why."""
+        if not self._why_not:
+            return leg.round
+        able = []
+        for pair in leg.round.pairs:
+            if pair.source in self._agents and pair.target in self._agents:
+                able.append(pair)
+            else:
+                sink(list(self._unable(pair, leg.probes)))
+        return Round(leg.round.number, tuple(able))
 
     def _unable(self, pair: PairId, probes: Iterable[str]) -> Iterator[Sample]:
         """Yield samples for a port that cannot be used on a node whose other ports can."""
@@ -159,6 +198,11 @@ class Fleet:
 
     def _is_absent(self, node: str) -> bool:
         return not any(port.device == node for port in self._agents)
+
+
+def _whole(probes: Mapping[str, Parameters], policy: Policy) -> Mapping[str, Parameters]:
+    common = {"path_mtu_bytes": policy.mtu.rdma_bytes, "traffic_class": policy.roce_tos}
+    return {name: {**parameters, **common} for name, parameters in probes.items()}
 
 
 def _threads(wanted: int) -> ThreadPoolExecutor:

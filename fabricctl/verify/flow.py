@@ -2,37 +2,56 @@
 
 from __future__ import annotations
 
-import fnmatch
 import getpass
+import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from difflib import get_close_matches
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from fabricctl import readback
-from fabricctl.errors import FabricctlError, StoreError, UsageError
+from fabricctl.agent.simulated import ENGINE as SIMULATED
+from fabricctl.errors import FabricctlError, StoreError
 from fabricctl.model.certificate import Certificate
 from fabricctl.model.evidence import Evidence
 from fabricctl.model.fabric import Fabric
-from fabricctl.model.names import PairId, PortId
+from fabricctl.model.names import PortId
+from fabricctl.model.past import Past
 from fabricctl.model.policy import Policy
 from fabricctl.model.probe import AgentReport, Round, Sample
 from fabricctl.model.reading import DeviceReading
 from fabricctl.model.run import Run, RunKind
-from fabricctl.model.verdict import Outcome, worst
-from fabricctl.model.words import count, quoted
-from fabricctl.plugin import finder
+from fabricctl.model.verdict import Outcome, Verdict, worst
+from fabricctl.model.verdicts import outcomes
+from fabricctl.model.words import count
 from fabricctl.plugin.protocols import Probe, RunReport
 from fabricctl.store import Store
 from fabricctl.store.lock import hold
-from fabricctl.transport.base import Transport
+from fabricctl.transport import SSH, launcher
+from fabricctl.transport.base import Launch, Transport
 from fabricctl.verify.agents import Patience
 from fabricctl.verify.certify import Occasion, certify
+from fabricctl.verify.classproof import prove
+from fabricctl.verify.course import Leg
+from fabricctl.verify.coverage import recall, repair
 from fabricctl.verify.fleet import Fleet
-from fabricctl.verify.judge import Bench, judge
+from fabricctl.verify.garbage import seldom_collected
+from fabricctl.verify.judge import Bench
+from fabricctl.verify.ledger import Kept, Ledger
 from fabricctl.verify.localise import localise
-from fabricctl.verify.schedule import expand, rounds
+from fabricctl.verify.pairing import Parameters
+from fabricctl.verify.pairs import Pairs
+from fabricctl.verify.request import NOTED, Request, chosen, limited, refuse_namesakes
+from fabricctl.verify.resume import Noted, interrupted, note, noted
+from fabricctl.verify.risk import needed
+from fabricctl.verify.schedule import expand
+from fabricctl.verify.settle import advise, settle
 from fabricctl.verify.steadiness import steadiness
+from fabricctl.verify.telltales import telltales
+from fabricctl.verify.timetable import Budget, Probes, Timetable
+
+__all__ = ["Means", "Request", "resume", "verify"]
 
 Progress = Callable[[int, int], None]
 """Called with the number of pairs done and of all pairs."""
@@ -41,31 +60,6 @@ Progress = Callable[[int, int], None]
 def silent(done: int, total: int) -> None:
     """Show no progress."""
     del done, total
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What to verify.
-
-    Parameters
-    ----------
-    pairs
-        As ``--pairs`` takes it (``verify/schedule.py``).
-    probes
-        Names of probes; empty is all there are.
-    limit
-        Node names or patterns: only pairs with both ends among them. Empty is all.
-    time_budget_s
-        No round begins that would probably end later; the pairs left out are unknown. None: no bound.
-    seed
-        Chooses the pairs of a sample.
-    """
-
-    pairs: str = "rail"
-    probes: tuple[str, ...] = ()
-    limit: tuple[str, ...] = ()
-    time_budget_s: float | None = None
-    seed: int = 0
 
 
 Deviations = Callable[[Mapping[str, DeviceReading]], Mapping[PortId, str]]
@@ -78,15 +72,34 @@ def unjudged(readings: Mapping[str, DeviceReading]) -> Mapping[PortId, str]:
     return {}
 
 
+MORE_GOES = 2
+"""How often pairs that nobody asked for are tried to tell what is at fault, after all others."""
+CHANGED = "changed"
+"""The pairs that are not known to be good still: what they are shows when the devices have been read."""
+
+
+def unheard(line: str) -> None:
+    """Show nothing."""
+    del line
+
+
 @dataclass(frozen=True)
 class Means:
-    """What a run works with."""
+    """What a run works with.
+
+    Parameters
+    ----------
+    tell
+        Shows a line while the run goes on: what a time budget covers, and why there are more pairs.
+    """
 
     transport: Transport
     store: Store
     progress: Progress = silent
     patience: Patience = field(default_factory=Patience)
     deviations: Deviations = unjudged
+    launch: Launch = field(default=launcher(SSH))
+    tell: Callable[[str], None] = unheard
 
 
 def verify(fabric: Fabric, policy: Policy, request: Request, means: Means) -> RunReport:
@@ -101,54 +114,50 @@ def verify(fabric: Fabric, policy: Policy, request: Request, means: Means) -> Ru
     StoreError
         The results cannot be kept.
     """
-    pairs = _limited(fabric, expand(fabric, request.pairs, seed=request.seed), request)
-    _refuse_namesakes(fabric, pairs, means.store)
-    probes = {name: finder.probe(name) for name in request.probes or finder.names("probe")}
+    pairs = limited(fabric, expand(fabric, request.pairs, seed=request.seed), request)
+    refuse_namesakes(fabric, pairs, means.store)
+    probes = chosen(policy, request)
     # The lock is the same as apply's: neither may change what the other relies on.
     with hold(fabric.source, "verify"):
         run = means.store.begin(RunKind.VERIFY, getpass.getuser(), fabric.source)
-        try:
-            return _verify(_Plan(fabric, policy, pairs, probes, request), run, means)
-        except BaseException as exc:
-            means.store.finish(run, Outcome.UNKNOWN, _early_end(exc))
-            raise
+        return _verify(_Plan(fabric, policy, pairs, probes, request), run, means)
 
 
-def _refuse_namesakes(fabric: Fabric, pairs: Sequence[PairId], store: Store) -> None:
-    """Refuse to mix the certificates of two fabrics: to the gate a port is its name."""
-    ports = dict.fromkeys(str(port) for pair in pairs for port in (pair.source, pair.target))
-    for held in store.certificates(ports, valid_at=time.time()):
-        if held.inventory not in {"", fabric.source}:
-            raise UsageError(
-                f"{held.port} is certified already, from another inventory ({held.inventory})",
-                where=str(store.path),
-                next_step="keep one store a fabric (FABRICCTL_STORE); if that inventory is gone, end its"
-                f' certificates: "fabricctl certs revoke {held.port.device} --why moved"',
-            )
+def resume(
+    fabric: Fabric, policy: Policy, run_id: str, means: Means, time_budget_s: float | None = None
+) -> RunReport:
+    """Go on with a verify that was killed or interrupted: probe what it has not, and conclude over all.
 
+    Parameters
+    ----------
+    run_id
+        Empty: the last verify of this inventory.
+    time_budget_s
+        From now on.
 
-def _limited(fabric: Fabric, pairs: tuple[PairId, ...], request: Request) -> tuple[PairId, ...]:
-    if not request.limit:
-        return pairs
-
-    names = [node.name for node in fabric.nodes()]
-    for pattern in request.limit:
-        if not fnmatch.filter(names, pattern):
-            near = get_close_matches(pattern, names, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"the first node is {names[0]}"
-            raise UsageError(f"--limit {pattern}: the inventory has no such node", next_step=hint)
-
-    def named(port: PortId) -> bool:
-        return any(fnmatch.fnmatchcase(port.device, pattern) for pattern in request.limit)
-
-    left = tuple(pair for pair in pairs if named(pair.source) and named(pair.target))
-    if not left:
-        limit = ",".join(request.limit)
-        raise UsageError(
-            f"--limit {limit} leaves no pair of --pairs {request.pairs}",
-            next_step=f"name two nodes or more, or write --pairs {quoted(request.limit[0])}:all",
+    Raises
+    ------
+    UsageError
+        There is nothing to go on with, or the inventory or the policy has changed since.
+    BusyError, StoreError
+        As :func:`verify`.
+    """
+    with hold(fabric.source, "verify"):
+        run = interrupted(means.store, fabric.source, run_id)
+        before = noted(means.store, run, fabric, policy)
+        given = before.request
+        request = Request(
+            given["pairs"],
+            tuple(given["probes"]),
+            tuple(given["limit"]),
+            time_budget_s,
+            given["seed"],
+            given["engine"],
         )
-    return left
+        pairs = limited(fabric, expand(fabric, request.pairs, seed=request.seed), request)
+        refuse_namesakes(fabric, pairs, means.store)
+        plan = _Plan(fabric, policy, pairs, chosen(policy, request), request)
+        return _verify(plan, means.store.resume(run), means, before)
 
 
 @dataclass(frozen=True)
@@ -157,57 +166,141 @@ class _Plan:
 
     fabric: Fabric
     policy: Policy
-    pairs: tuple[PairId, ...]
+    pairs: Pairs
     probes: Mapping[str, Probe]
     request: Request
 
 
-def _verify(plan: _Plan, run: Run, means: Means) -> RunReport:
-    began = time.monotonic()
-    ports = tuple(dict.fromkeys(port for pair in plan.pairs for port in (pair.source, pair.target)))
-    names = dict.fromkeys(port.device for port in ports)
-    peers = (plan.fabric.peer(port) for port in ports)
+def _verify(plan: _Plan, run: Run, means: Means, before: Noted | None = None) -> RunReport:
+    """Do what was planned, or the rest of it; an early end is on record."""
+    try:
+        with seldom_collected():
+            return _carried_out(plan, run, means, before)
+    except BaseException as exc:
+        means.store.finish(run, Outcome.UNKNOWN, _early_end(exc))
+        raise
+
+
+def _carried_out(plan: _Plan, run: Run, means: Means, before: Noted | None) -> RunReport:
+    budget, store = Budget(plan.request.time_budget_s, time.monotonic()), means.store
+    whole = plan  # the devices that were read before are read afterwards, whatever has changed of them
+    readings = before.readings if before else _read(plan, means)
+    if plan.request.pairs.strip() == CHANGED and before and before.pairs is not None:
+        plan = replace(plan, pairs=Pairs.of(before.pairs))
+    past = recall(store, plan.fabric, plan.policy, readings, time.time())
+    if before is None:
+        changing = plan.request.pairs.strip() == CHANGED
+        if changing:
+            plan = replace(plan, pairs=needed(plan.pairs, past))
+        request = {name: getattr(plan.request, name) for name in NOTED}
+        wanted = Noted(request, readings, tuple(plan.pairs) if changing else None)
+        note(store, run, (plan.fabric, plan.policy), wanted)
+    kept = Kept(partial(store.put_probed, run.id), partial(store.probed, run.id))
+    ledger = Ledger(plan.fabric, plan.policy.limits, plan.pairs, plan.probes, kept)
+    if before:
+        ledger.recall()
+    timetable = Timetable(plan.fabric, past, budget, _parameters(plan), means.tell)
+    try:
+        seen = _probe(plan, means, timetable, ledger, readings)
+    finally:
+        ledger.flush()
+    return _conclude(plan, run, means, replace(seen, again=_read(whole, means)))
+
+
+def _read(plan: _Plan, means: Means) -> dict[str, DeviceReading]:
+    """Read the nodes that take part and the switches next to them; a simulation reaches no device."""
+    if plan.request.engine == SIMULATED:
+        return {}
+    names = dict.fromkeys(port.device for port in plan.pairs.taking_part())
+    peers = (plan.fabric.peer(port) for port in plan.pairs.taking_part())
     switches = dict.fromkeys(peer.device for peer in peers if peer is not None)
     devices = [plan.fabric.device(name) for name in (names | switches)]
-    readings = readback.read(plan.fabric, devices, means.transport)
-    with Fleet(plan.fabric, ports, means.transport, means.patience) as fleet:
-        samples = _run_rounds(plan, fleet, means, began)
-        agents = fleet.reports
-    again = readback.read(plan.fabric, devices, means.transport)
-    return _conclude(plan, run, means, _Seen(agents, samples, readings, again))
+    return readback.read(plan.fabric, devices, means.transport)
 
 
-def _run_rounds(plan: _Plan, fleet: Fleet, means: Means, began: float) -> tuple[Sample, ...]:
-    parameters = {name: probe.parameters(plan.policy) for name, probe in plan.probes.items()}
-    samples: list[Sample] = []
-    done, total = 0, len(plan.pairs)
-    means.progress(0, total)
-    longest = 0.0
-    for this in rounds(plan.pairs):
-        started = time.monotonic()
-        if _over_budget(this, plan.request, started - began + longest):
-            samples += _left_out(plan, this.number - 1)
+def _probe(
+    plan: _Plan, means: Means, timetable: Timetable, ledger: Ledger, readings: Mapping[str, DeviceReading]
+) -> _Seen:
+    """Run the agents, and all rounds there is time for; return what was seen."""
+    ports, engine = plan.pairs.taking_part(), plan.request.engine
+    nodes = [plan.fabric.device(name) for name in dict.fromkeys(port.device for port in ports)]
+    with (
+        means.launch(means.transport, nodes) as way,
+        Fleet(plan.fabric, ports, way, means.patience, engine=engine) as fleet,
+    ):
+        _measure(plan, fleet, means, timetable, ledger)
+        coverage = {kind: chosen.as_json() for kind, chosen in timetable.chosen.items()}
+        seen = _Seen(fleet.reports, ledger, readings, coverage=coverage)
+        _settle(plan, fleet, means, seen)
+        return replace(seen, share=fleet.measuring_share)
+
+
+def _parameters(plan: _Plan) -> tuple[Probes, Probes]:
+    """Return what the probes take from the policy: those that are quiet, and those that fill links."""
+    quiet: dict[str, Parameters] = {}
+    filling: dict[str, Parameters] = {}
+    for name, probe in plan.probes.items():
+        (filling if probe.fills_link else quiet)[name] = probe.parameters(plan.policy)
+    return quiet, filling
+
+
+def _measure(plan: _Plan, fleet: Fleet, means: Means, timetable: Timetable, ledger: Ledger) -> None:
+    """Run all rounds that there is time for, but for what the ledger has already."""
+    total, each = len(plan.pairs), max(1, len(plan.probes))
+    done = ledger.taken if ledger.taken < total * each else 0
+
+    def show() -> None:
+        means.progress(min(total, done // each), total)
+
+    def take(found: list[Sample]) -> None:
+        nonlocal done
+        ledger.take(found)
+        done += len(found)
+        show()
+
+    show()
+    fleet.run(_missing(timetable.legs(plan.pairs, fleet.course), ledger), plan.policy, take)
+    for sample in timetable.left_out():
+        ledger.leave_out(sample)
+
+
+def _missing(legs: Iterable[Leg | None], ledger: Ledger) -> Iterator[Leg | None]:
+    """Leave out of each leg the couples that the ledger has; without those there is nothing to leave out."""
+    resumed = bool(ledger.taken)
+    for leg in legs:
+        if leg is None or not resumed:
+            yield leg
+            continue
+        names = tuple(leg.probes)
+        left = tuple(pair for pair in leg.round.pairs if not ledger.has(pair, names))
+        yield replace(leg, round=Round(leg.round.number, left))
+
+
+def _settle(plan: _Plan, fleet: Fleet, means: Means, seen: _Seen) -> None:
+    """Pair suspects with good partners and try what tells explanations apart: two more goes at most.
+
+    Only ports that take part anyway are used: others may be busy, and nobody asked for them.
+    """
+    bench = Bench(plan.fabric, plan.policy.limits, plan.probes, seen.agents, means.deviations(seen.readings))
+    for _ in range(MORE_GOES):
+        account = seen.ledger.conclude(bench)
+        verdicts = account.verdicts
+        suspects = localise(_unexplained(verdicts), plan.fabric, telltales(account.samples))
+        if not suspects:
             break
-        samples += fleet.run_round(this, parameters, plan.policy)
-        done += len(this.pairs)
-        means.progress(done, total)
-        longest = max(longest, time.monotonic() - started)
-    return tuple(samples)
+        wanted = (*repair(verdicts, plan.fabric), *settle(suspects, plan.fabric, verdicts))
+        more = Pairs.of(wanted).among(plan.pairs.taking_part()) if wanted else ()
+        if not more:
+            break
+        budget = Budget(None, 0.0)  # few pairs, and without them the answer is worth little
+        timetable = Timetable(plan.fabric, Past(), budget, _parameters(plan), means.tell)
+        means.tell(f"{count(len(more), 'pair')} more, to tell what is at fault")
+        _measure(replace(plan, pairs=more), fleet, means, timetable, seen.ledger)
 
 
-def _left_out(plan: _Plan, done: int) -> list[Sample]:
-    """Return a sample that says why for every pair that the time budget has no room for."""
-    error = f"left out: --time-budget {plan.request.time_budget_s:g} s was used up"
-    left = [pair for this in rounds(plan.pairs)[done:] for pair in this.pairs]
-    return [
-        Sample(pair, name, "", time.time(), 0.0, error=error, error_kind="budget")
-        for pair in left
-        for name in plan.probes
-    ]
-
-
-def _over_budget(this: Round, request: Request, ends_after_s: float) -> bool:
-    return this.number > 1 and request.time_budget_s is not None and ends_after_s > request.time_budget_s
+def _unexplained(verdicts: Iterable[Verdict]) -> Iterator[Verdict]:
+    """Leave out the failures that need no suspects: of them it is known what is to blame."""
+    return (v for v in verdicts if not (v.outcome is Outcome.FAIL and v.culprits))
 
 
 @dataclass(frozen=True)
@@ -218,37 +311,47 @@ class _Seen:
     ----------
     readings, again
         By device, before the first probe and after the last.
+    share, coverage
+        As :attr:`RunReport.measuring_share` and :attr:`RunReport.coverage`.
     """
 
     agents: Mapping[str, AgentReport]
-    samples: Sequence[Sample]
-    readings: Mapping[str, DeviceReading]
-    again: Mapping[str, DeviceReading]
+    ledger: Ledger
+    readings: Mapping[str, DeviceReading] = field(default_factory=dict)
+    again: Mapping[str, DeviceReading] = field(default_factory=dict)
+    share: float = 0.0
+    coverage: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
 
 
 def _conclude(plan: _Plan, run: Run, means: Means, seen: _Seen) -> RunReport:
-    fabric, policy, samples, store = plan.fabric, plan.policy, tuple(seen.samples), means.store
+    fabric, policy, store = plan.fabric, plan.policy, means.store
     deviations = {**means.deviations(seen.readings), **means.deviations(seen.again)}
     doubts = {
         p: why for p, why in steadiness(fabric, seen.readings, seen.again).items() if p not in deviations
     }
-    bench = Bench(fabric, policy.limits, plan.probes, seen.agents, deviations, doubts)
-    verdicts = judge(plan.pairs, samples, bench)
-    # What was looked at itself needs no suspects.
-    suspects = localise([v for v in verdicts if not (v.outcome is Outcome.FAIL and v.culprits)], fabric)
-    outcome = worst(verdict.outcome for verdict in verdicts)
-    now, unkept = time.time(), ""
+    classes = prove(fabric, policy, seen.ledger.carried, seen.readings, seen.again)
+    bench = Bench(fabric, policy.limits, plan.probes, seen.agents, deviations, doubts, classes)
+    account = seen.ledger.conclude(bench)
+    verdicts, samples, unkept = account.verdicts, account.samples, account.unkept
+    suspects = advise(localise(_unexplained(verdicts), fabric, telltales(samples)), fabric, verdicts)
+    counts, now = outcomes(verdicts), time.time()
     certificates: tuple[Certificate, ...] = ()
-    try:
-        occasion = Occasion(run.id, fabric, policy, seen.again, now, store.unsettled_until(fabric.source))
-        certificates = certify(verdicts, suspects, samples, occasion)
-        evidence = Evidence(fabric, policy, seen.agents, verdicts, suspects, samples, seen.again)
-        store.put_verify(run.id, evidence)
-        store.put_certificates(certificates)
-        run = store.finish(run, outcome, _summary([v.outcome for v in verdicts]), now=now)
-    except StoreError as exc:
-        unkept, certificates = str(exc), ()
-    return RunReport(fabric, policy, run, seen.agents, verdicts, suspects, samples, certificates, unkept)
+    if not unkept:
+        try:
+            until = store.unsettled_until(fabric.source)
+            if seen.ledger.recalled:
+                # What it measured first is as old as the run.
+                until = min(until or math.inf, run.started_at + policy.gate.max_age_s)
+            occasion = Occasion(run.id, fabric, policy, seen.again, now, until)
+            certificates = certify(verdicts, suspects, samples, occasion)
+            evidence = Evidence(fabric, policy, seen.agents, verdicts, suspects, samples, seen.again)
+            store.put_verify(run.id, evidence)
+            store.put_certificates(certificates)
+            run = store.finish(run, worst(counts), _summary(counts), now=now)
+        except StoreError as exc:
+            unkept, certificates = str(exc), ()
+    report = RunReport(fabric, policy, run, seen.agents, verdicts, suspects, samples, certificates, unkept)
+    return replace(report, measuring_share=seen.share, coverage=seen.coverage)
 
 
 def _early_end(exc: BaseException) -> str:
@@ -257,8 +360,7 @@ def _early_end(exc: BaseException) -> str:
     return "interrupted" if isinstance(exc, KeyboardInterrupt | SystemExit) else f"ended by a bug: {exc!r}"
 
 
-def _summary(outcomes: Sequence[Outcome]) -> str:
-    counts = [
-        f"{outcomes.count(o)} {o}" for o in (Outcome.FAIL, Outcome.ERROR, Outcome.UNKNOWN, Outcome.PASS)
-    ]
-    return f"{count(len(outcomes), 'pair')}: " + ", ".join(c for c in counts if not c.startswith("0 "))
+def _summary(counts: Counter[Outcome]) -> str:
+    order = (Outcome.FAIL, Outcome.ERROR, Outcome.UNKNOWN, Outcome.PASS)
+    told = ", ".join(f"{counts[outcome]} {outcome}" for outcome in order if counts[outcome])
+    return f"{count(counts.total(), 'pair')}: {told or 'there was nothing to verify'}"

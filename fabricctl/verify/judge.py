@@ -2,12 +2,12 @@
 
 A verdict is the worst of what the probes' own judges find, plus what the policy asks for and no probe
 measured: that is unknown, so a shortened run never certifies. A pair that could only use a smaller path MTU
-than the policy wants fails, however fast it was.
+than the policy wants fails, however fast it was. A pair that is slow beside the others of its class says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fabricctl.model.fabric import Fabric
@@ -18,7 +18,9 @@ from fabricctl.model.stats import interval, upper_bound
 from fabricctl.model.verdict import Finding, Outcome, Verdict
 from fabricctl.plugin import retries
 from fabricctl.plugin.protocols import Probe
-from fabricctl.verify.topology import classify
+from fabricctl.verify.classproof import Proof, class_findings
+from fabricctl.verify.outliers import outliers
+from fabricctl.verify.topology import Classes, Paths
 
 LOSS = "loss"
 """Name of the limit on loss, and of the probe that measures it."""
@@ -46,6 +48,8 @@ class Bench:
         not ours to set.
     doubts
         By port: why it is not known to have been so all the while (not read, or changed meanwhile).
+    classes
+        By port of a node: in which traffic class the probes were counted there.
     """
 
     fabric: Fabric
@@ -54,6 +58,7 @@ class Bench:
     agents: Mapping[str, AgentReport]
     deviations: Mapping[PortId, str] = field(default_factory=dict)
     doubts: Mapping[PortId, str] = field(default_factory=dict)
+    classes: Mapping[PortId, tuple[Proof, ...]] = field(default_factory=dict)
 
 
 def judge(pairs: Sequence[PairId], samples: Iterable[Sample], bench: Bench) -> tuple[Verdict, ...]:
@@ -64,14 +69,50 @@ def judge(pairs: Sequence[PairId], samples: Iterable[Sample], bench: Bench) -> t
     pairs
         All that were scheduled, measured or not.
     """
-    by_pair: dict[PairId, list[Sample]] = {}
+    by_pair = _by_pair(samples)
+    classes = Classes(Paths(bench.fabric))
+    return _verdicts(pairs, by_pair, bench, outliers(by_pair, classes, bench.limits.outliers))
+
+
+def judged_beside(
+    pairs: Sequence[PairId],
+    samples: Iterable[Sample],
+    bench: Bench,
+    beside: Mapping[PairId, Sequence[Finding]],
+) -> tuple[Verdict, ...]:
+    """Return a verdict for each of some pairs of a run that were compared with all others already.
+
+    Parameters
+    ----------
+    beside
+        By pair: what came of comparing it.
+    """
+    return _verdicts(pairs, _by_pair(samples), bench, beside)
+
+
+def _by_pair(samples: Iterable[Sample]) -> dict[PairId, list[Sample]]:
+    found: dict[PairId, list[Sample]] = {}
     for sample in samples:
-        by_pair.setdefault(sample.pair, []).append(sample)
-    return tuple(_verdict(pair, by_pair.get(pair, []), bench) for pair in dict.fromkeys(pairs))
+        found.setdefault(sample.pair, []).append(sample)
+    return found
 
 
-def _verdict(pair: PairId, samples: Sequence[Sample], bench: Bench) -> Verdict:
-    topology = str(classify(bench.fabric, pair))
+def _verdicts(
+    pairs: Sequence[PairId],
+    samples: Mapping[PairId, Sequence[Sample]],
+    bench: Bench,
+    beside: Mapping[PairId, Sequence[Finding]],
+) -> tuple[Verdict, ...]:
+    classes = Classes(Paths(bench.fabric))
+    return tuple(
+        _verdict(pair, str(classes.of(pair)[0]), samples.get(pair, ()), bench, beside.get(pair, ()))
+        for pair in dict.fromkeys(pairs)
+    )
+
+
+def _verdict(
+    pair: PairId, topology: str, samples: Sequence[Sample], bench: Bench, beside: Iterable[Finding]
+) -> Verdict:
     absent = _absent(pair, bench.agents)
     if absent and not samples:
         return Verdict(pair, topology, absent)
@@ -82,10 +123,13 @@ def _verdict(pair: PairId, samples: Sequence[Sample], bench: Bench) -> Verdict:
     ]
     found += _unasked(pair, topology, bench)
     if bench.limits.loss and LOSS not in bench.probes:
-        found.append(_loss_by_counters(pair, samples, bench.limits.loss))
-    found += _path_mtu(pair, [sample for sample in samples if not sample.error])
+        found.append(loss_by_counters(pair, samples, bench.limits.loss))
+    good = [sample for sample in samples if not sample.error]
+    found += _path_mtu(pair, good)
+    if good:
+        found += class_findings(pair, bench.classes, required=bench.limits.class_proof)
     found += _settings(pair, bench)
-    return Verdict(pair, topology, (*absent, *found))
+    return Verdict(pair, topology, (*absent, *found, *beside))
 
 
 def _settings(pair: PairId, bench: Bench) -> list[Finding]:
@@ -141,8 +185,7 @@ def _absent(pair: PairId, agents: Mapping[str, AgentReport]) -> tuple[Finding, .
 
 
 def _unasked(pair: PairId, topology: str, bench: Bench) -> list[Finding]:
-    """Return a finding for each latency limit whose probe was not to run."""
-    wanted = {a.probe for a in bench.limits.latency if a.topology in {topology, "any"}}
+    """Return a finding for each limit on a latency or a bandwidth whose probe was not to run."""
     return [
         Finding(
             check=name,
@@ -151,8 +194,16 @@ def _unasked(pair: PairId, topology: str, bench: Bench) -> list[Finding]:
             what=f"the policy limits {name}, which this run did not probe",
             next_step=f"verify again without --probes, or with --probes {name} among them",
         )
-        for name in sorted(wanted - bench.probes.keys())
+        for name in unasked(topology, bench.limits, bench.probes)
     ]
+
+
+def unasked(topology: str, limits: Limits, probes: Collection[str]) -> list[str]:
+    """Return the probes that the limits of a class ask for and that were not to run."""
+    holding = {topology, "any"}
+    wanted = {limit.probe for limit in limits.latency if limit.topology in holding}
+    wanted |= {limit.probe for limit in limits.bandwidth if limit.topology in holding}
+    return sorted(wanted.difference(probes))
 
 
 def _path_mtu(pair: PairId, samples: Sequence[Sample]) -> list[Finding]:
@@ -194,14 +245,14 @@ def _narrow(pair: PairId, parameters: Mapping[str, str | int | float], wanted: i
     return " and ".join(narrow) or f"{pair.source} or {pair.target}"
 
 
-def _loss_by_counters(pair: PairId, samples: Sequence[Sample], limit: LossLimit) -> Finding:
+def loss_by_counters(pair: PairId, samples: Sequence[Sample], limit: LossLimit) -> Finding:
     """Judge loss by what the NIC's counters say of the other probes' packets.
 
     It is weaker evidence: each operation counts as one packet, and a burst of losses as one. Only gaps in
     the sequence decide; retries by timer do not, for a slow host has them too.
     """
     good = [sample for sample in samples if not sample.error]
-    operations = sum(len(sample.latencies_ns) for sample in good)
+    operations = sum(sample.latencies.samples for sample in good)
     gaps = retries.moved(good, retries.GAPS)
     step = "verify again with the loss probe"
     if gaps is None or not operations:

@@ -1,262 +1,213 @@
 """Name what is at fault: the fewest elements that explain all failed pairs and that no passing pair clears.
 
-What lies on the path of a passing pair works, in the direction in which the pair crossed it: those elements
-are cleared. Of several shortest paths only what they share is cleared, for a probe walks some of them. A pair
-that could not be measured neither blames nor clears. Where two explanations fit equally well, both are named.
+A pair that could not be measured neither blames nor clears. Where other elements explain as much, all are
+named. Two NICs (or their cables) are weighed against a single switch that would explain the same, for two of
+them are often bad at the same time. Pairs that are slow beside the others of their class are localised apart.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 from fabricctl.model.fabric import Fabric
 from fabricctl.model.names import PairId, PortId
 from fabricctl.model.verdict import Outcome, Suspect, Verdict
-from fabricctl.verify.topology import Element, Kind, Path, Paths, node_element
+from fabricctl.verify.covers import Cover, Set, covers
+from fabricctl.verify.outliers import is_outlier
+from fabricctl.verify.survey import Candidate, Survey, survey
+from fabricctl.verify.topology import Element, Kind
 
-_EXACT = 3
-"""Up to so many elements the smallest set is found exactly; beyond, the one that explains most goes first."""
-
-_CHOICES = 40
-"""Candidates that the exact search looks at; the others explain fewer pairs than these do."""
+AND, OR = " and ", " or "
+"""How elements are joined in `Suspect.ambiguous_with`: those at fault together, and those that are alike."""
 
 _NAMED = 6
 """So many cleared devices are named."""
 
-_SENDS, _RECEIVES, _BOTH = "sending", "receiving", ""
-
-_Atom = tuple[Element, str]
-
 
 @dataclass(frozen=True, slots=True)
-class _Candidate:
-    """An element with the failed pairs that it would explain.
+class _Words:
+    """What the pairs are called that did not do well, and those that did."""
+
+    failed: str = "failed"
+    did: str = "failed"
+    passed: str = "that passed"
+    none: str = "no pair passed"
+
+
+_SLOW = _Words("slow", "are slow", "that are as fast as their class", "no pair is as fast as its class")
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A survey with what else is known.
 
     Parameters
     ----------
-    side
-        ``sending`` or ``receiving`` if the element's fault shows in that direction of the node only.
-    doubts
-        Passing pairs that may have crossed it, on one of several paths.
+    telltales
+        By port: what its own counters say against it.
     """
 
-    element: Element
-    side: str
-    explains: frozenset[PairId]
-    doubts: int
+    survey: Survey
+    words: _Words
+    telltales: Mapping[PortId, str]
 
-    @property
-    def name(self) -> str:
-        side = f" ({self.side} side of {_near(self.element)})" if self.side else ""
-        return f"{self.element}{side}"
+    def explains(self, index: int) -> tuple[PairId, ...]:
+        """Return the failed pairs that a candidate would explain, those alike side by side."""
+        return tuple(self.survey.explains(index))
+
+    def signs(self, index: int) -> list[str]:
+        """Return what the counters of its ports say against an element."""
+        ports = self.ports(index)
+        return [f"{port}: {self.telltales[port]}" for port in ports if port in self.telltales]
+
+    def ports(self, index: int) -> tuple[PortId, ...]:
+        """Return the ports at fault if the element is."""
+        element = self.survey.candidates[index].element
+        if element.kind is Kind.NODE:
+            return tuple(port.id for port in self.survey.paths.fabric.device(element.name).ports)
+        return element.ports
 
 
-@dataclass(frozen=True, slots=True)
-class _Survey:
-    """The judged pairs, and what they say of the elements.
+def localise(
+    verdicts: Iterable[Verdict], fabric: Fabric, telltales: Mapping[PortId, str] | None = None
+) -> tuple[Suspect, ...]:
+    """Return the suspects, the one that explains most first; none if no pair failed or is slow.
 
     Parameters
     ----------
-    cleared
-        What passing pairs surely crossed.
-    candidates
-        What is not cleared and lies on a failed pair's way.
+    telltales
+        By port: what speaks against it besides the pairs (``rx_crc_errors_phy +12``). Of explanations that
+        are as good as each other, those with such a sign go first and the others are no longer "ambiguous".
     """
+    failed: list[PairId] = []
+    passed: list[PairId] = []
+    slow: list[PairId] = []
+    for verdict in verdicts:
+        outcome = verdict.outcome
+        if outcome is Outcome.FAIL:
+            failed.append(verdict.pair)
+        elif outcome is Outcome.PASS:
+            (slow if any(map(is_outlier, verdict.findings)) else passed).append(verdict.pair)
+    found = _suspects(fabric, failed, [*passed, *slow], _Words(), telltales or {})
+    return (*found, *_suspects(fabric, slow, passed, _SLOW, telltales or {}))
 
-    paths: Paths
-    failed: tuple[PairId, ...]
-    passed: tuple[PairId, ...]
-    cleared: frozenset[_Atom]
-    candidates: tuple[_Candidate, ...]
 
-
-def localise(verdicts: Iterable[Verdict], fabric: Fabric) -> tuple[Suspect, ...]:
-    """Return the suspects, the one that explains most first; none if no pair failed."""
-    judged = {v.pair: v.outcome for v in verdicts if v.outcome in {Outcome.PASS, Outcome.FAIL}}
-    failed = tuple(pair for pair, outcome in judged.items() if outcome is Outcome.FAIL)
-    passed = tuple(pair for pair, outcome in judged.items() if outcome is Outcome.PASS)
+def _suspects(
+    fabric: Fabric,
+    failed: Sequence[PairId],
+    passed: Sequence[PairId],
+    words: _Words,
+    telltales: Mapping[PortId, str],
+) -> tuple[Suspect, ...]:
     if not failed:
         return ()
-    survey = _survey(fabric, failed, passed)
-    blamed = _smallest(survey.candidates)
-    covered = {pair for best in blamed for pair in best.explains}
-    left = [pair for pair in failed if pair not in covered]
-    return (*(_suspect(best, survey) for best in blamed), *_unexplained(left, survey))
+    case = _Case(survey(fabric, failed, passed), words, telltales)
+    rows = {mask: len(pairs) for mask, pairs in case.survey.explained.items() if mask}
+    found = covers(rows, [candidate.choice for candidate in case.survey.candidates])
+    suspects = [suspect for cover in found for suspect in _explanation(cover, case)]
+    suspects.sort(key=lambda suspect: (-len(suspect.explains), suspect.element))
+    return (*suspects, *_unexplained(case.survey.explained.get(0, ()), case))
 
 
-def _survey(fabric: Fabric, failed: tuple[PairId, ...], passed: tuple[PairId, ...]) -> _Survey:
-    paths = Paths(fabric)
-    cleared: set[_Atom] = set()
-    # Many pairs share the same way between their leaves: it is counted once with its number of pairs.
-    certain: set[frozenset[Element]] = set()
-    possible: Counter[frozenset[Element]] = Counter()
-    for pair in passed:
-        path = paths.of(pair)
-        cleared.update(_ends(path, pair))
-        certain.add(path.certain)
-        possible[path.possible] += 1
-    cleared.update((element, _BOTH) for elements in certain for element in elements)
-    doubts: Counter[Element] = Counter()
-    for elements, count in possible.items():
-        doubts.update(dict.fromkeys(elements, count))
-    blamed: dict[Element, dict[str, set[PairId]]] = {}
-    for pair in failed:
-        sure, maybe = _crossed(paths, pair)
-        for element, side in (*sure, *maybe):
-            if (element, side) not in cleared:
-                blamed.setdefault(element, {}).setdefault(side, set()).add(pair)
-    tested = _tested_ports([*failed, *passed])
-    candidates = tuple(
-        _Candidate(
-            element=element,
-            side=_one_side(element, sides, cleared),
-            explains=frozenset(pair for pairs in sides.values() for pair in pairs),
-            doubts=doubts[element],
-        )
-        for element, sides in blamed.items()
-        # A node with one tested port fails as its link does: the link stands for both.
-        if element.kind is not Kind.NODE
-        or len(tested[element.name]) > 1
-        or _unlinked(fabric, tested, element)
-    )
-    return _Survey(paths, failed, passed, frozenset(cleared), candidates)
+def _explanation(cover: Cover, case: _Case) -> list[Suspect]:
+    """Return a suspect for each place of the best set, with what may stand in its place."""
+    sets = [tuple(_ranked(members, case) for members in held) for held in cover.sets]
+    signed = [held for held in sets if all(case.signs(members[0]) for members in held)]
+    best = (signed or sets)[0]
+    others = [held for held in signed or sets if held != best]
+    told = ""
+    if signed and len(signed) < len(sets):
+        told = "; the pairs alone leave it open between this and other elements, the counters do not"
+    if not cover.exact:
+        told = f"{told}; too many elements at once to be sure that these are the fewest"
+    entries = {members: list[str]() for members in best}
+    for members in best:
+        entries[members] += [case.survey.candidates[index].name for index in _alike(members, case)[1:]]
+    _add_others(best, others, entries, case)
+    return [_suspect(members, tuple(dict.fromkeys(entries[members])), told, case) for members in best]
 
 
-def _crossed(paths: Paths, pair: PairId) -> tuple[list[_Atom], list[_Atom]]:
-    """Return what every packet of a pair crosses and what it may cross, each with the direction."""
-    path = paths.of(pair)
-    sure = [*_ends(path, pair), *((element, _BOTH) for element in path.certain)]
-    return sure, [(element, _BOTH) for element in path.possible]
+def _ranked(members: Sequence[int], case: _Case) -> tuple[int, ...]:
+    """Put those first that their own counters speak against, then those that explain most."""
+    candidates = case.survey.candidates
+
+    def rank(index: int) -> tuple[bool, int, float, Element]:
+        held = candidates[index]
+        return not case.signs(index), -case.survey.weights[index], held.choice.unlikely(), held.element
+
+    return tuple(sorted(members, key=rank)) if len(members) > 1 else tuple(members)
 
 
-def _ends(path: Path, pair: PairId) -> list[_Atom]:
-    """Return the nodes and the cables at both ends, each with the direction."""
-    found: list[_Atom] = [
-        (node_element(pair.source.device), _SENDS),
-        (node_element(pair.target.device), _RECEIVES),
-    ]
-    if path.source_link is not None:
-        found.append((path.source_link, _side(path.source_link, pair.source, _SENDS)))
-    if path.target_link is not None and path.target_link != path.source_link:
-        found.append((path.target_link, _side(path.target_link, pair.target, _RECEIVES)))
-    return found
+def _alike(members: Sequence[int], case: _Case) -> Sequence[int]:
+    """Return those of a class that nothing tells apart."""
+    signed = [index for index in members if case.signs(index)]
+    return signed or members
 
 
-def _side(link: Element, port: PortId, side: str) -> str:
-    # Sides are told from the link's first end, which is the node's; back to back the second one mirrors it.
-    if port == link.ports[0]:
-        return side
-    return _RECEIVES if side == _SENDS else _SENDS
+def _add_others(
+    best: Set, others: Iterable[Set], entries: dict[tuple[int, ...], list[str]], case: _Case
+) -> None:
+    """Name the other sets at the places of the best one where they differ."""
+    swapped: set[tuple[int, ...]] = set()
+    for other in sorted(others, key=lambda held: len(set(held) - set(best))):
+        new = [members for members in other if members not in best]
+        places = [members for members in best if members not in other]
+        if len(new) == len(places) == 1:
+            swapped.update(new)
+            entries[places[0]] += [case.survey.candidates[index].name for index in _alike(new[0], case)]
+        elif not swapped.issuperset(new):
+            text = AND.join(_any_of(members, case) for members in new)
+            for place in places:
+                entries[place].append(text)
 
 
-def _one_side(element: Element, sides: Mapping[str, set[PairId]], cleared: set[_Atom]) -> str:
-    if len(sides) > 1 or _BOTH in sides:
-        return _BOTH
-    (side,) = sides
-    other = _RECEIVES if side == _SENDS else _SENDS
-    # Only what was seen to work the other way round is at fault in one direction.
-    return side if (element, other) in cleared else _BOTH
+def _any_of(members: Sequence[int], case: _Case) -> str:
+    return OR.join(case.survey.candidates[index].name for index in _alike(members, case))
 
 
-def _tested_ports(pairs: Iterable[PairId]) -> Mapping[str, set[PortId]]:
-    tested: dict[str, set[PortId]] = {}
-    for pair in pairs:
-        for port in (pair.source, pair.target):
-            tested.setdefault(port.device, set()).add(port)
-    return tested
-
-
-def _unlinked(fabric: Fabric, tested: Mapping[str, set[PortId]], node: Element) -> bool:
-    return all(fabric.link(port) is None for port in tested[node.name])
-
-
-def _smallest(candidates: Sequence[_Candidate]) -> list[_Candidate]:
-    """Return the fewest candidates that explain all that any candidate explains.
-
-    Those that a passing pair may have crossed are asked only for what the others leave open.
-    """
-    plain = _cover([c for c in candidates if not c.doubts], frozenset())
-    explained = frozenset(pair for candidate in plain for pair in candidate.explains)
-    return [*plain, *_cover([c for c in candidates if c.doubts], explained)]
-
-
-def _cover(candidates: Sequence[_Candidate], explained: frozenset[PairId]) -> list[_Candidate]:
-    distinct: dict[frozenset[PairId], _Candidate] = {}
-    for candidate in sorted(candidates, key=_rank):
-        distinct.setdefault(candidate.explains, candidate)
-    ranked = list(distinct.values())
-    wanted = frozenset(pair for candidate in ranked for pair in candidate.explains) - explained
-    if not wanted:
-        return []
-    for size in range(1, _EXACT + 1):
-        for chosen in combinations(ranked[:_CHOICES], size):
-            if sum(len(c.explains) for c in chosen) < len(wanted):
-                continue
-            if wanted.issubset(frozenset().union(*(c.explains for c in chosen))):
-                return list(chosen)
-    return _greedy(ranked, wanted)
-
-
-def _rank(candidate: _Candidate) -> tuple[int, int, Element]:
-    return (-len(candidate.explains), candidate.doubts, candidate.element)
-
-
-def _greedy(ranked: Sequence[_Candidate], wanted: frozenset[PairId]) -> list[_Candidate]:
-    chosen: list[_Candidate] = []
-    left = wanted
-    while left:
-        best = max(ranked, key=lambda candidate: len(candidate.explains & left))
-        chosen.append(best)
-        left -= best.explains
-    return chosen
-
-
-def _suspect(best: _Candidate, survey: _Survey) -> Suspect:
-    equal = [
-        other
-        for other in sorted(survey.candidates, key=_rank)
-        if other.explains == best.explains and other.doubts == best.doubts and other != best
-    ]
+def _suspect(members: Sequence[int], ambiguous: tuple[str, ...], told: str, case: _Case) -> Suspect:
+    index = members[0]
+    best = case.survey.candidates[index]
+    explains = case.explains(index)
+    signs = case.signs(index)
+    seen = f"; {', '.join(signs)}" if signs else ""
+    if len(members) > len(_alike(members, case)):
+        told = told or "; the pairs alone leave it open between this and other elements, the counters do not"
     return Suspect(
         element=best.name,
-        explains=tuple(pair for pair in survey.failed if pair in best.explains),
-        evidence=_evidence(best, survey),
-        ambiguous_with=tuple(other.name for other in equal),
-        ports=_ports(best.element, survey),
+        explains=explains,
+        evidence=f"{_evidence(best, explains, case)}{seen}{told}",
+        ambiguous_with=ambiguous,
+        ports=case.ports(index),
     )
 
 
-def _ports(element: Element, survey: _Survey) -> tuple[PortId, ...]:
-    if element.kind is Kind.NODE:
-        return tuple(port.id for port in survey.paths.fabric.device(element.name).ports)
-    return element.ports
-
-
-def _evidence(best: _Candidate, survey: _Survey) -> str:
-    failed, passed, count = len(survey.failed), len(survey.passed), len(best.explains)
-    share = f"{count} of {failed} failed pairs cross it"
+def _evidence(best: Candidate, explains: Sequence[PairId], case: _Case) -> str:
+    failed, passed, count = len(case.survey.failed), len(case.survey.passed), len(explains)
+    bad, good = case.words.failed, case.words.passed
+    share = f"{count} of {failed} {bad} pairs cross it"
     if count == failed:
-        share = f"all {failed} failed pairs cross it" if failed > 1 else "the one failed pair crosses it"
-    cleared = f"the {passed} that passed clear {_cleared(best, survey)}" if passed else "no pair passed"
+        share = f"all {failed} {bad} pairs cross it" if failed > 1 else f"the one {bad} pair crosses it"
+    cleared = case.words.none
+    if passed:
+        cleared = f"the {passed} {good} clear {_cleared(explains, case.survey)}"
     if best.doubts:
         cleared = f"{cleared}; {best.doubts} of them may have gone around it"
     return f"{share}; {cleared}{_hint(best, passed)}"
 
 
-def _cleared(best: _Candidate, survey: _Survey) -> str:
+def _cleared(explains: Sequence[PairId], held: Survey) -> str:
     """Name the devices on the way of the explained pairs that passing pairs clear."""
-    crossed = {atom for pair in best.explains for atom in _crossed(survey.paths, pair)[0]}
-    names = sorted({element.name for element, _ in crossed & survey.cleared if element.kind is not Kind.LINK})
+    crossed = held.crossed(explains) & held.cleared
+    names = sorted({element.name for element, _ in crossed if element.kind is not Kind.LINK})
     shown = ", ".join(names[:_NAMED])
     if not names:
         return "nothing on its way"
     return f"{shown} and {len(names) - _NAMED} more" if len(names) > _NAMED else shown
 
 
-def _hint(best: _Candidate, passed: int) -> str:
+def _hint(best: Candidate, passed: int) -> str:
     if best.element.kind is Kind.SWITCH and not passed:
         return "; a setting that all ports share would look the same"
     if best.element.kind is not Kind.LINK:
@@ -266,46 +217,39 @@ def _hint(best: _Candidate, passed: int) -> str:
     return "; the pairs alone cannot tell the cable from the ports at its two ends"
 
 
-def _near(element: Element) -> str:
-    return str(element.ports[0]) if element.ports else element.name
-
-
-def _unexplained(left: Sequence[PairId], survey: _Survey) -> tuple[Suspect, ...]:
+def _unexplained(left: Sequence[PairId], case: _Case) -> tuple[Suspect, ...]:
     """Return suspects for failed pairs on whose path every element has passed with another pair."""
     suspects: list[Suspect] = []
-    rest = list(left)
-    for link, (bad, total) in _flaky(left, survey):
-        explained = tuple(pair for pair in rest if pair in bad)
+    rest = dict.fromkeys(left)
+    for link, bad, passes in _flaky(left, case.survey):
+        explained = tuple(pair for pair in bad if pair in rest)
         if not explained:
             continue
-        rest = [pair for pair in rest if pair not in bad]
+        for pair in explained:
+            del rest[pair]
         text = (
-            f"{len(bad)} of {total} pairs that cross it failed; the {total - len(bad)} that passed speak"
-            " against a constant fault, so look for one that comes and goes (dirty optics, a loose cable)"
+            f"{len(bad)} of {len(bad) + passes} pairs that cross it {case.words.did}; the {passes}"
+            f" {case.words.passed} speak against a constant fault, so look for one that comes and goes (dirty"
+            " optics, a loose cable)"
         )
         suspects.append(Suspect(str(link), explained, text, ports=link.ports))
     return (*suspects, *(_lone(pair) for pair in rest))
 
 
-def _flaky(left: Sequence[PairId], survey: _Survey) -> list[tuple[Element, tuple[frozenset[PairId], int]]]:
+def _flaky(left: Iterable[PairId], held: Survey) -> list[tuple[Element, list[PairId], int]]:
     """Return the links on which most of the pairs failed, at least two, the worst first."""
-    bad: dict[Element, set[PairId]] = {}
-    total: dict[Element, int] = {}
-    unexplained = frozenset(left)
-    for pair in (*survey.failed, *survey.passed):
-        path = survey.paths.of(pair)
-        for link in dict.fromkeys((path.source_link, path.target_link)):
-            if link is None:
-                continue
-            total[link] = total.get(link, 0) + 1
-            if pair in unexplained:
-                bad.setdefault(link, set()).add(pair)
+    bad: dict[Element, list[PairId]] = {}
+    for pair in left:
+        for link in dict.fromkeys((held.paths.link(pair.source), held.paths.link(pair.target))):
+            if link is not None:
+                bad.setdefault(link, []).append(pair)
+    passes = {link: max(held.passes.get(port, 0) for port in link.ports) for link in bad}
     mostly = [
-        (link, (frozenset(pairs), total[link]))
+        (link, pairs, passes[link])
         for link, pairs in bad.items()
-        if len(pairs) > 1 and 2 * len(pairs) > total[link]
+        if len(pairs) > 1 and len(pairs) > passes[link]
     ]
-    return sorted(mostly, key=lambda item: (-len(item[1][0]) / item[1][1], item[0]))
+    return sorted(mostly, key=lambda item: (item[2] / len(item[1]), item[0]))
 
 
 def _lone(pair: PairId) -> Suspect:

@@ -2,66 +2,119 @@
 
     python tests/bench/loss_interval.py -i inventory.yml --pair node1/eth1:node2/eth1
 
-Puts netem loss on the source's port, 0, 0.5, 2 and 5 % in turn, measures five times at each rate, and says
-in how many of the 20 runs the exact interval holds the rate that netem was told. For the lab only: it
-replaces the root qdisc of the port.
+Puts netem on the source's port (and the target's, for both ways), loses 0, 0.01, 0.1, 1 and 5 % in turn:
+each packet by itself one way and both ways, in bursts of four (Gilbert's model), and with a tenth of the
+packets overtaken. It measures 20 times each, and says in how many runs the stated interval holds the rate
+that netem was told. For the lab only: it replaces the root qdisc of both ports.
 """
 
 from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from fabricctl import inventory, transport
+from fabricctl.model.fabric import Fabric
 from fabricctl.model.names import PairId, PortId
-from fabricctl.model.probe import Round
-from fabricctl.model.stats import interval
+from fabricctl.model.policy import Policy
+from fabricctl.model.probe import Round, Sample
 from fabricctl.plugin import finder
+from fabricctl.probes.loss.rate import Counted, design_effect
+from fabricctl.transport.base import Transport
 from fabricctl.verify.fleet import Fleet
 
-RATES_PERCENT = (0.0, 0.5, 2.0, 5.0)
+RATES_PERCENT = (0.0, 0.01, 0.1, 1.0, 5.0)
+BURST = 4
+"""Packets of a burst on average."""
+KINDS = ("one way", "both ways", "bursts", "reordering")
+
+
+def netem(kind: str, percent: float) -> str:
+    """Return what netem is told: the loss of the kind at the rate."""
+    if kind == "bursts":
+        leaves = 100 / BURST
+        return f"loss gemodel {percent * leaves / (100 - percent):.6g}% {leaves:.6g}%"
+    moved = " delay 5ms reorder 90%" if kind == "reordering" else ""
+    return f"loss {percent:g}%{moved}"
+
+
+@contextmanager
+def broken(way: Transport, fabric: Fabric, port: PortId, how: str) -> Iterator[None]:
+    """Have a port's qdisc break packets while the block runs."""
+    device, name = fabric.device(port.device), shlex.quote(port.port)
+    way.run(device, f"tc qdisc replace dev {name} root netem limit 100000 {how}", deadline_s=60)
+    try:
+        yield
+    finally:
+        way.run(device, f"tc qdisc del dev {name} root", deadline_s=60)
+
+
+@dataclass
+class Tally:
+    """How many runs there were, in how many the interval held the rate, and what was lost at 0 %."""
+
+    runs: int = 0
+    held: int = 0
+    false_losses: int = 0
+
+    def add(self, sample: Sample, kind: str, percent: float) -> None:
+        """Count a run and show it; the program ends if there is no result."""
+        if sample.error:
+            sys.exit(f"{sample.pair}: {sample.error}")
+        numbers = sample.numbers
+        effect, batches = design_effect(numbers)
+        lost = numbers["missing"] + numbers["corrupt"]
+        counted = Counted(numbers["sent"], lost, numbers["events"], effect, batches)
+        low, high = counted.interval()
+        holds = low <= percent / 100 <= high
+        self.runs += 1
+        self.held += holds
+        self.false_losses += 0 if percent else lost
+        said = f"{lost} of {counted.sent} lost in {counted.events} events, {numbers['reordered']} reordered"
+        verdict = "holds" if holds else "MISSES"
+        click.echo(f"{kind}, {percent:g} %, {sample.pair}: {said}, {low:.3%} .. {high:.3%}: {verdict}")
 
 
 @click.command()
 @click.option("-i", "path", type=click.Path(path_type=Path), required=True, help="Inventory of a lab.")
 @click.option("--pair", required=True, help="SOURCE:TARGET, two ports: node1/eth1:node2/eth1.")
-@click.option("--runs", default=5, show_default=True, help="Runs at each rate.")
-@click.option("--packets", default=1024, show_default=True, help="Packets in a run.")
-def main(path: Path, pair: str, runs: int, packets: int) -> None:
+@click.option("--runs", default=20, show_default=True, help="Runs at each rate of each kind.")
+@click.option("--packets", default=3000, show_default=True, help="Packets in a run.")
+@click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, default=KINDS, help="Only these.")
+def main(path: Path, pair: str, runs: int, packets: int, kinds: tuple[str, ...]) -> None:
     """Count in how many runs the interval holds the true rate."""
     fabric, policy = inventory.read(path)
     if not fabric.simulated:
-        sys.exit(f"{path} is no lab: this breaks the source's port on purpose")
+        sys.exit(f"{path} is no lab: this breaks ports on purpose")
     source, _, target = pair.partition(":")
-    ends = PairId(PortId.parse(source), PortId.parse(target))
-    parameters = {**finder.probe("loss").parameters(policy), "packets": packets, "deadline_s": 90.0}
-    device, port = fabric.device(ends.source.device), shlex.quote(ends.source.port)
-    held = false_losses = 0
-    with transport.connect() as way, Fleet(fabric, (ends.source, ends.target), way) as fleet:
-        for rate in RATES_PERCENT:
-            way.run(
-                device, f"tc qdisc replace dev {port} root netem limit 100000 loss {rate}%", deadline_s=60
-            )
-            try:
-                for _ in range(runs):
-                    (sample,) = fleet.run_round(Round(1, (ends,)), {"loss": parameters}, policy)
-                    if sample.error:
-                        sys.exit(f"{ends}: {sample.error}")
-                    missing, sent = sample.numbers["missing"], sample.numbers["sent"]
-                    low, high = interval(missing, sent)
-                    holds = low <= rate / 100 <= high
-                    held += holds
-                    false_losses += missing if not rate else 0
-                    bounds = f"{low:.3%} .. {high:.3%}"
-                    says = "holds" if holds else "MISSES"
-                    click.echo(f"netem {rate} %: {missing} of {sent} lost, {bounds}: {says}")
-            finally:
-                way.run(device, f"tc qdisc del dev {port} root", deadline_s=60)
-    click.echo(f"{held} of {runs * len(RATES_PERCENT)} intervals hold the true rate")
-    click.echo(f"{false_losses} packets reported lost at 0 %")
+    there = PairId(PortId.parse(source), PortId.parse(target))
+    tallies: dict[str, Tally] = {}
+    with transport.connect() as way, Fleet(fabric, (there.source, there.target), way) as fleet:
+        for kind in kinds:
+            tally = tallies.setdefault(kind, Tally())
+            pairs = (there, there.reverse) if kind == "both ways" else (there,)
+            for percent in RATES_PERCENT:
+                with ExitStack() as stack:
+                    for one in pairs:
+                        stack.enter_context(broken(way, fabric, one.source, netem(kind, percent)))
+                    for _ in range(-(-runs // len(pairs))):
+                        for sample in run(fleet, pairs, policy, packets):
+                            tally.add(sample, kind, percent)
+    for kind, tally in tallies.items():
+        click.echo(f"{kind}: {tally.held} of {tally.runs} intervals hold the true rate;", nl=False)
+        click.echo(f" {tally.false_losses} packets reported lost at 0 %")
+
+
+def run(fleet: Fleet, pairs: tuple[PairId, ...], policy: Policy, packets: int) -> tuple[Sample, ...]:
+    """Measure the pairs once."""
+    parameters = {**finder.probe("loss").parameters(policy), "packets": packets, "deadline_s": 300.0}
+    return fleet.run_round(Round(1, pairs), {"loss": parameters}, policy)
 
 
 if __name__ == "__main__":

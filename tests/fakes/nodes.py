@@ -12,11 +12,12 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from fabricctl.errors import DeadlineError, UnreachableError
+from fabricctl.errors import DeadlineError, FabricctlError, UnreachableError
 from fabricctl.model.fabric import Device, Endpoint, Fabric, Link, Port, Role
 from fabricctl.model.names import PortId
 from fabricctl.transport.base import Reply
@@ -80,14 +81,36 @@ class LocalProcess:
             argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
         )
         self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._take: Callable[[str | FabricctlError], None] | None = None
+        self._handing_over = threading.Lock()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            self._lines.put(line)
-        self._lines.put(b"")
+            self._pass_on(line)
+        self._pass_on(b"")
+
+    def _pass_on(self, line: bytes) -> None:
+        with self._handing_over:
+            if self._take is None:
+                self._lines.put(line)
+            else:
+                self._take(self._said(line))
+
+    def _said(self, line: bytes) -> str | FabricctlError:
+        if line:
+            return line.decode().rstrip("\n")
+        assert self.process.stderr is not None
+        said = self.process.stderr.read().decode().strip().splitlines()[-1:]
+        return UnreachableError(f"the program ended {said}", device=self.device.name)
+
+    def watch(self, take: Callable[[str | FabricctlError], None]) -> None:
+        with self._handing_over:
+            while not self._lines.empty():
+                take(self._said(self._lines.get()))
+            self._take = take
 
     def send(self, line: str) -> None:
         assert self.process.stdin is not None
@@ -102,11 +125,10 @@ class LocalProcess:
             line = self._lines.get(timeout=deadline_s)
         except queue.Empty:
             raise DeadlineError("no line", device=self.device.name, after_s=deadline_s) from None
-        if not line:
-            assert self.process.stderr is not None
-            said = self.process.stderr.read().decode().strip().splitlines()[-1:]
-            raise UnreachableError(f"the program ended {said}", device=self.device.name)
-        return line.decode().rstrip("\n")
+        said = self._said(line)
+        if isinstance(said, FabricctlError):
+            raise said
+        return said
 
     def close(self) -> None:
         assert self.process.stdin is not None
@@ -128,6 +150,7 @@ class FakeNodes:
     """A transport to nodes that are processes of this machine."""
 
     def __init__(self, folder: Path, fabric: Fabric) -> None:
+        folder.mkdir(exist_ok=True)
         self.folder = folder
         self.puts: list[str] = []
         self.started: dict[str, list[LocalProcess]] = {}

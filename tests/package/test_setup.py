@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import stat
 import subprocess
@@ -13,6 +14,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
+NATIVE = Path("fabricctl") / "agent" / "native_loop"
+LIBRARY = f"loop-{platform.machine()}.so"
 PIP = """#!/bin/sh
 echo "pip $*" >>"$FAKE_LOG"
 case "$*" in *"$FAKE_FAILS"*) [ -z "$FAKE_FAILS" ] || { echo "ERROR: no such package" >&2; exit 1; };; esac
@@ -33,6 +36,9 @@ def checkout(tmp_path: Path) -> Path:
     shutil.copy(ROOT / "scripts" / "setup", root / "scripts" / "setup")
     shutil.copy(ROOT / "pyproject.toml", root / "pyproject.toml")
     shutil.copytree(ROOT / "requirements", root / "requirements")
+    shutil.copy(ROOT / "hatch_build.py", root / "hatch_build.py")
+    shutil.copytree(ROOT / NATIVE, root / NATIVE, ignore=shutil.ignore_patterns("*.so"))
+    (root / NATIVE / LIBRARY).write_bytes(b"built")
     program(root / ".venv" / "bin" / "pip", PIP)
     # Nothing of the system is installed, whatever is missing on this machine.
     program(tmp_path / "fakes" / "apt-get", "#!/bin/sh\nexit 1\n")
@@ -70,6 +76,18 @@ def test_it_installs_from_its_own_folder_wherever_it_is_called(checkout: Path) -
     assert (checkout / ".venv" / ".fabricctl-run").is_file()
     source(checkout)
     assert (checkout.parent / "fakes" / "log").read_text().splitlines() == log  # nothing left to do
+
+
+def test_the_native_engine_is_built_again_when_it_is_gone_or_its_source_changed(checkout: Path) -> None:
+    source(checkout)
+    log = checkout.parent / "fakes" / "log"
+    before = log.read_text().splitlines()
+    (checkout / NATIVE / "loops.c").write_text("/* changed */")
+    assert "returned 0" in source(checkout).stdout
+    assert log.read_text().splitlines() == before * 2
+    (checkout / NATIVE / LIBRARY).unlink()
+    assert "returned 0" in source(checkout).stdout
+    assert log.read_text().splitlines() == before * 3
 
 
 @pytest.mark.parametrize("before", ["", "set -e; ", "set -euo pipefail; "])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 import venv
@@ -48,6 +49,25 @@ def test_the_wheel_holds_playbooks_templates_and_inventories(wheel: Path) -> Non
         assert shipped, kind
         assert {f"fabricctl/_shared/{name}" for name in shipped} <= names
     assert "fabricctl/lab/guest/dcbsim.c" in names
+
+
+def test_the_wheel_holds_the_native_engine_and_is_for_every_machine(wheel: Path) -> None:
+    assert wheel.name.endswith("-py3-none-any.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    sources = {
+        f"fabricctl/agent/native_loop/{n}" for n in ("loop.h", "setup.c", "post.c", "loops.c", "streams.c")
+    }
+    assert sources <= names
+    assert f"fabricctl/agent/native_loop/loop-{platform.machine()}.so" in names
+
+
+def test_the_source_archive_holds_what_builds_the_native_engine(tmp_path: Path) -> None:
+    done = run(sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", tmp_path, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    listed = run("tar", "-tzf", next(tmp_path.glob("fabricctl-*.tar.gz")), cwd=tmp_path).stdout
+    names = {name.partition("/")[2] for name in listed.splitlines()}
+    assert {"hatch_build.py", "fabricctl/agent/native_loop/setup.c"} <= names
+    assert not [name for name in names if name.endswith(".so")]
 
 
 def test_the_installed_wheel_checks_the_shipped_example(installed: Path, tmp_path: Path) -> None:

@@ -18,7 +18,10 @@ class Loss:
 
     name: str = spec.NAME
     measures: str = spec.MEASURES
+    fills_link: bool = False
+    on_request: bool = False
     judge = staticmethod(_judge.judge)
+    passes = staticmethod(_judge.passes)
 
     def parameters(self, policy: Policy) -> Mapping[str, int | float | str]:
         """Return as many packets as must arrive without a loss to prove the policy's bound."""
@@ -27,6 +30,7 @@ class Loss:
         return {
             "packets": packets,
             "queue_pairs": policy.limits.loss_queue_pairs,
+            spec.ENDS_EARLY: int(limit.max_rate == 0),
             "deadline_s": spec.deadline_s(packets),
         }
 

@@ -1,49 +1,108 @@
 """Judge the loss of sequence-stamped packets on unreliable connections.
 
 Passes
-    All packets were counted, no more were lost than the policy tolerates, and the exact upper bound of the
-    loss rate does not exceed ``bound_rate``.
+    All packets were counted, no more were lost than the policy tolerates, and the upper bound of the loss
+    rate (exact, or wider where losses came in bursts) does not exceed ``bound_rate``.
 Fails
     More were lost than ``max_rate`` (a single one if that is 0), or the far end gave no answer, at once
-    or from some packet on. A packet that arrived in part counts as lost.
+    or from some packet on. A packet that arrived in part counts as lost; one that came late, out of order or
+    twice does not.
 Unknown
-    A count is missing, the packets were too few for the bound, or there was an error.
+    A count is missing, the packets were too few for the bound, or there was an error. So is no loss in the
+    trains while the NICs counted gaps and the policy tolerates none: the trains are the better evidence of
+    these queue pairs' paths, but some connection of the port lost packets, or they were overtaken, and if no
+    train saw any overtaken that is not explained.
+
+Where a NIC has no unreliable connections the evidence is its counters while the same packets go over
+reliable ones (``counters.py``); on iWARP nothing is, for TCP repairs every loss.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from fabricctl.model.names import PairId
 from fabricctl.model.policy import Limits, LossLimit
 from fabricctl.model.probe import Sample
-from fabricctl.model.stats import interval, trials_for_bound, upper_bound
+from fabricctl.model.stats import CONFIDENCE, trials_for_bound, upper_bound
 from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.plugin import judging, retries
+from fabricctl.probes.loss import counters
+from fabricctl.probes.loss.rate import Counted, strongest
+from fabricctl.probes.loss.spec import NAME, ON_IWARP
 
-PROBE = "loss"
 SENT = "sent"
 MISSING = "missing"
 CORRUPT = "corrupt"
+EVENTS = "events"
 STOPPED = "stopped"
+MOST_NAMED = 8
+"""Queue pairs that are named in one finding."""
 
 
 def judge(pair: PairId, topology: str, samples: Sequence[Sample], limits: Limits) -> tuple[Finding, ...]:  # noqa: ARG001  loss has one limit for all topologies
     """Return the findings on loss from `pair`'s source to its target."""
-    found = judging.errors(PROBE, pair, samples)
+    found = tuple(_iwarp(pair) if ON_IWARP in f.what else f for f in judging.errors(NAME, pair, samples))
     good = [sample for sample in samples if not sample.error]
     if not good:
         return found
-    counts = [_counts(sample.numbers) for sample in good]
+    found = (*found, *_broken(pair, good))
+    reliable = [sample for sample in good if counters.OPERATIONS in sample.numbers]
+    if reliable:
+        found = (*found, counters.judge(pair, reliable, limits.loss))
+    counted = [sample for sample in good if sample not in reliable]
+    return (*found, _trains(pair, counted, limits.loss)) if counted else found
+
+
+def passes(topology: str, samples: Sequence[Sample], limits: Limits) -> bool:  # noqa: ARG001  one limit for all topologies
+    """Say that a pair passes if its only sample has no loss, no counter moved, and it takes no words."""
+    limit = limits.loss
+    if limit is None or len(samples) != 1:
+        return False
+    sample = samples[0]
+    numbers, sent = sample.numbers, sample.numbers.get(SENT, 0)
+    return (
+        sent > 0
+        and numbers.get(MISSING) == 0
+        and not numbers.get(CORRUPT)
+        and counters.OPERATIONS not in numbers
+        and STOPPED not in sample.parameters
+        and _bound(sent, limit.confidence) <= limit.bound_rate
+        and retries.stood_still(sample)
+    )
+
+
+@lru_cache(maxsize=256)
+def _bound(sent: int, confidence: float) -> float:
+    """Return the upper bound of the rate when nothing was lost."""
+    return upper_bound(0, sent, confidence)
+
+
+def _trains(pair: PairId, samples: Sequence[Sample], limit: LossLimit | None) -> Finding:
+    counts = [_counts(sample.numbers) for sample in samples]
     known = [count for count in counts if count is not None]
     if len(known) < len(counts):
-        return (*found, _uncounted(pair))
-    found = (*found, *_broken(pair, good))
-    sent, missing = sum(c[0] for c in known), sum(c[1] for c in known)
-    note = _torn(good) + _by_path(good, missing) + retries.remark(good)
-    if limits.loss is None:
-        return (*found, _without_limit(pair, sent, missing, note))
-    return (*found, _judge(pair, (sent, missing), limits.loss, note))
+        return _uncounted(pair)
+    effect, batches = strongest([sample.numbers for sample in samples])
+    events = [sample.numbers.get(EVENTS) for sample in samples]
+    told = None if None in events else sum(event for event in events if event is not None)
+    counted = Counted(sum(c[0] for c in known), sum(c[1] for c in known), told, effect, batches)
+    said = f"{_lost(counted)}{_torn(samples)}{_by_path(samples, counted.lost)}"
+    beside = _beside(samples) + retries.remark(samples)
+    if limit is None:
+        return _without_limit(pair, counted, said, beside)
+    outcome, reason, step = _weigh(pair, counted, limit, _contradiction(samples, limit))
+    return Finding(
+        check=NAME,
+        subject=str(pair),
+        outcome=outcome,
+        what=f"{said}; {reason}{beside}",
+        measured=_measured(counted, limit.confidence),
+        limit=f"rate <= {limit.max_rate:g}, bound <= {limit.bound_rate:g} at {_percent(limit.confidence)}",
+        samples=counted.sent,
+        next_step=step,
+    )
 
 
 def _counts(numbers: Mapping[str, int]) -> tuple[int, int] | None:
@@ -55,11 +114,21 @@ def _counts(numbers: Mapping[str, int]) -> tuple[int, int] | None:
     return (sent, lost) if 0 <= missing <= lost <= sent else None
 
 
+def _iwarp(pair: PairId) -> Finding:
+    return Finding(
+        check=NAME,
+        subject=str(pair),
+        outcome=Outcome.UNKNOWN,
+        what=f"loss cannot be measured here: {ON_IWARP}",
+        next_step="use RoCE on these NICs, or a policy without limits.loss",
+    )
+
+
 def _broken(pair: PairId, samples: Sequence[Sample]) -> tuple[Finding, ...]:
     """Return a finding for each sample whose reliable connection broke on the way."""
     return tuple(
         Finding(
-            check=PROBE,
+            check=NAME,
             subject=str(pair),
             outcome=Outcome.FAIL,
             what=f"the connection of the loss probe broke {sample.parameters[STOPPED]}",
@@ -72,14 +141,9 @@ def _broken(pair: PairId, samples: Sequence[Sample]) -> tuple[Finding, ...]:
     )
 
 
-def _torn(samples: Sequence[Sample]) -> str:
-    torn = sum(sample.numbers.get(CORRUPT, 0) for sample in samples)
-    return f" ({torn} of them arrived in part)" if torn else ""
-
-
 def _uncounted(pair: PairId) -> Finding:
     return Finding(
-        check=PROBE,
+        check=NAME,
         subject=str(pair),
         outcome=Outcome.UNKNOWN,
         what="loss not measured: the agents did not count what was sent and what is missing",
@@ -87,35 +151,18 @@ def _uncounted(pair: PairId) -> Finding:
     )
 
 
-def _judge(pair: PairId, counts: tuple[int, int], limit: LossLimit, note: str) -> Finding:
-    sent, missing = counts
-    sure = f"{limit.confidence * 100:g} %"
-    outcome, reason, step = _weigh(pair, sent, missing, limit)
-    return Finding(
-        check=PROBE,
-        subject=str(pair),
-        outcome=outcome,
-        what=f"{missing} of {sent} packets lost{note}; {reason}",
-        measured=f"{missing} of {sent} (< {upper_bound(missing, sent, limit.confidence):.2g} at {sure})",
-        limit=f"rate <= {limit.max_rate:g}, bound <= {limit.bound_rate:g} at {sure}",
-        samples=sent,
-        next_step=step,
-    )
-
-
-def _weigh(pair: PairId, sent: int, missing: int, limit: LossLimit) -> tuple[Outcome, str, str]:
+def _weigh(pair: PairId, counted: Counted, limit: LossLimit, contradiction: str) -> tuple[Outcome, str, str]:
     """Return the outcome, the numbers behind it, and what to do."""
-    bound = upper_bound(missing, sent, limit.confidence)
-    proved = f"loss < {bound:.2g} at {limit.confidence * 100:g} %"
-    if sent == 0:
+    bound = counted.upper_bound(limit.confidence)
+    proved = f"loss < {bound:.2g} at {_percent(limit.confidence)}"
+    if counted.sent == 0:
         return Outcome.UNKNOWN, "nothing was sent", "verify this pair again"
-    if missing > limit.max_rate * sent:
-        low, high = interval(missing, sent)
-        if missing == sent:
+    if counted.lost > limit.max_rate * counted.sent:
+        if counted.lost == counted.sent:
             step = 'if small messages pass, it is an MTU on the way: "fabricctl plan" shows it'
             return Outcome.FAIL, "not one full-size packet arrived", step
         step = f'"fabricctl explain {pair.source}:{pair.target}" names the suspect: cable, optics, PFC, queue'
-        return Outcome.FAIL, f"rate {low:.2g} .. {high:.2g} at 95 %, limit {limit.max_rate:g}", step
+        return Outcome.FAIL, f"{_rate(counted)}, limit {limit.max_rate:g}", step
     if bound > limit.bound_rate:
         needed = trials_for_bound(limit.bound_rate, limit.confidence)
         reason = f"{proved}, too few packets to show {limit.bound_rate:g} ({needed} without a loss would)"
@@ -124,26 +171,87 @@ def _weigh(pair: PairId, sent: int, missing: int, limit: LossLimit) -> tuple[Out
             reason,
             "give the probe more time, or raise the policy's limits.loss.bound_rate",
         )
+    if contradiction:
+        step = (
+            f'stop other traffic on both ports, then "fabricctl verify --pairs {pair.source}:{pair.target}"'
+        )
+        return Outcome.UNKNOWN, f"{proved}, but {contradiction}", step
     return Outcome.PASS, f"{proved}, bound {limit.bound_rate:g}", ""
 
 
-def _without_limit(pair: PairId, sent: int, missing: int, note: str) -> Finding:
+def _contradiction(samples: Sequence[Sample], limit: LossLimit) -> str:
+    """Return what the NICs counted that the trains did not see, where that matters; else nothing.
+
+    A policy that tolerates some loss is met by the trains' own bound. Where trains saw packets overtaken,
+    that is what the NICs counted.
+    """
+    overtaken = any(sample.numbers.get("reordered") or sample.numbers.get("late") for sample in samples)
+    counted = "" if limit.max_rate > 0 or overtaken else retries.gaps(samples)
+    if not counted:
+        return ""
+    return f"the NICs counted gaps meanwhile ({counted}): other packets of the port were lost, or overtaken"
+
+
+def _without_limit(pair: PairId, counted: Counted, said: str, beside: str) -> Finding:
+    bound = f"loss < {counted.upper_bound(CONFIDENCE):.2g} at {_percent(CONFIDENCE)}"
     return Finding(
-        check=PROBE,
+        check=NAME,
         subject=str(pair),
-        outcome=Outcome.PASS if sent else Outcome.UNKNOWN,
-        what=f"{missing} of {sent} packets lost{note}, loss < {upper_bound(missing, sent):.2g} at 95 %;"
-        " the policy has no limit",
-        measured=f"{missing} of {sent} (< {upper_bound(missing, sent):.2g} at 95 %)",
-        samples=sent,
-        next_step="" if sent else "verify this pair again: no packet was sent",
+        outcome=Outcome.PASS if counted.sent else Outcome.UNKNOWN,
+        what=f"{said}, {bound}; the policy has no limit{beside}",
+        measured=_measured(counted, CONFIDENCE),
+        samples=counted.sent,
+        next_step="" if counted.sent else "verify this pair again: no packet was sent",
     )
 
 
-def _by_path(samples: Sequence[Sample], missing: int) -> str:
-    """Say on how many of the queue pairs packets are missing: on one of several, one path is bad."""
+def _lost(counted: Counted) -> str:
+    in_events = ""
+    if counted.lost and counted.events:
+        in_events = f" in {counted.events} event{'s' if counted.events > 1 else ''}"
+    return f"{counted.lost} of {counted.sent} packets lost{in_events}"
+
+
+def _torn(samples: Sequence[Sample]) -> str:
+    torn = sum(sample.numbers.get(CORRUPT, 0) for sample in samples)
+    return f" ({torn} of them arrived in part)" if torn else ""
+
+
+def _by_path(samples: Sequence[Sample], lost: int) -> str:
+    """Say which of the queue pairs lose packets: one of several, and one path is bad."""
     paths = [_counts(numbers) for sample in samples for numbers in sample.numbers_by_path]
-    lossy = [count for count in paths if count is not None and count[1]]
-    if not missing or len(paths) < 2:  # noqa: PLR2004  one queue pair cannot be told from another
+    lossy = [number for number, count in enumerate(paths, start=1) if count is not None and count[1]]
+    if not lost or len(paths) < 2:  # noqa: PLR2004  one queue pair cannot be told from another
         return ""
-    return f" on {len(lossy)} of {len(paths)} queue pairs"
+    if len(lossy) == len(paths):
+        return f"; all {len(paths)} paths lose"
+    named = ", ".join(map(str, lossy[:MOST_NAMED])) + (", ..." if len(lossy) > MOST_NAMED else "")
+    several = "s" if len(lossy) > 1 else ""
+    return f"; {len(lossy)} of {len(paths)} paths lose{'' if several else 's'}: queue pair{several} {named}"
+
+
+def _beside(samples: Sequence[Sample]) -> str:
+    """Say what else happened to packets that were not lost, and what could not be counted."""
+    words = {
+        "reordered": "came out of order",
+        "late": "came after the next train",
+        "duplicate": "came twice",
+        "unclear": "cannot be told (an older packet lay in their place)",
+    }
+    totals = {name: sum(sample.numbers.get(name, 0) for sample in samples) for name in words}
+    return "".join(f"; {count} {words[name]}" for name, count in totals.items() if count)
+
+
+def _rate(counted: Counted) -> str:
+    low, high = counted.interval()
+    wider = ", wider for bursts" if counted.is_bursty else ""
+    return f"rate {low:.2g} .. {high:.2g} at {_percent(CONFIDENCE)}{wider}"
+
+
+def _measured(counted: Counted, confidence: float) -> str:
+    bound = counted.upper_bound(confidence)
+    return f"{counted.lost} of {counted.sent} (< {bound:.2g} at {_percent(confidence)})"
+
+
+def _percent(confidence: float) -> str:
+    return f"{confidence * 100:g} %"

@@ -1,77 +1,89 @@
 """``loss`` on the nodes.
 
 The source sends a train of stamped packets on the unreliable queue pairs, then writes the train's number
-on the reliable one. The target looks at the slots, waits while packets still come, counts, and writes the
-number back.
+on the reliable one. The target watches the slots, waits while packets still come, counts, and writes the
+number back. What it has counted it clears, so that a second copy of a packet shows.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from time import perf_counter_ns
 from typing import Any
 
 from fabricctl.agent.guard import Guard
-from fabricctl.agent.link import RC, UC, Link, Setup
-from fabricctl.agent.timing import TURNS, complete, undisturbed
-from fabricctl.agent.wire import PEER, Refusal
-from fabricctl.probes.loss.spec import BANKS, QUIET_S, SLOTS, WORD_IN, WORD_OUT, Layout, stamp
+from fabricctl.agent.link import RC, READ, UC, Link, Setup
+from fabricctl.agent.timing import undisturbed
+from fabricctl.agent.wire import PEER, SETUP, Refusal
+from fabricctl.probes.loss.spec import (
+    BANKS,
+    ENDS_EARLY,
+    ENOUGH_EVENTS,
+    ENOUGH_LOST,
+    FIRST_QUIET_S,
+    LOOK_EVERY,
+    ON_IWARP,
+    QUIET_S,
+    UNRELIABLE,
+    WATCH_S,
+    Layout,
+    stamp,
+    train_of,
+)
 
 WORD_BYTES = 8
-NAP_S = 0.0005
+SHORTEST_NAP_S, LONGEST_NAP_S = 0.0005, 0.008
+NAPS_AT_MOST = 4
+"""Naps that the time between two looks may count for: what is more, this process did not run."""
+FEWEST_BATCHES = 32
 
 
 def _layout(parameters: Mapping[str, Any], packet_bytes: int) -> Layout:
     return Layout(int(parameters["queue_pairs"]), packet_bytes, int(parameters["packets"]))
 
 
+def _is_reliable(parameters: Mapping[str, Any]) -> bool:
+    return not int(parameters.get(UNRELIABLE, 1))
+
+
 def setup(parameters: Mapping[str, Any]) -> Setup:
-    """Ask for the unreliable queue pairs, then a reliable one for the two sides to agree over."""
+    """Ask for the queue pairs of the paths, then a reliable one for the two sides to agree over."""
     layout = _layout(parameters, int(parameters["path_mtu_bytes"]))
-    return Setup(queue_pairs=(UC,) * layout.paths + (RC,), buffer_bytes=layout.bytes, depth=SLOTS + 2)
+    kind = RC if _is_reliable(parameters) else UC
+    return Setup(
+        queue_pairs=(kind,) * layout.paths + (RC,), buffer_bytes=layout.bytes, depth=layout.slots + 2
+    )
 
 
-class _Word:
-    """The reliable word between the two sides: the number of the train that is done."""
+def fall_back(parameters: Mapping[str, Any], *, is_iwarp: bool) -> dict[str, Any]:
+    """Return the parameters to try where the NIC refuses this probe's queue pairs.
 
-    def __init__(self, link: Link, guard: Guard) -> None:
-        self._words = link.buffer.cast("Q")
-        self._request = link.write(WORD_OUT, WORD_BYTES, to=WORD_IN)
-        self._post, self._poll, self._guard = link.posts[-1], link.poll, guard
-
-    def say(self, train: int) -> None:
-        self._words[WORD_OUT // WORD_BYTES] = train
-        self._post(self._request)
-        complete(self._poll, self._guard)
-
-    def hear(self, train: int) -> None:
-        words, place = self._words, WORD_IN // WORD_BYTES
-        while True:
-            for _ in TURNS:
-                if words[place] == train:
-                    return
-            self._guard.check("the other side's end of the loss probe")
+    Raises
+    ------
+    Refusal
+        There is no way: TCP repairs what is lost (kind ``setup``).
+    """
+    if is_iwarp:
+        raise Refusal(SETUP, ON_IWARP)
+    return {**parameters, UNRELIABLE: 0}
 
 
 def source(link: Link, parameters: Mapping[str, Any], guard: Guard) -> dict[str, Any]:
     """Send all trains; if the reliable connection breaks on the way, what was counted so far stands."""
     layout = _layout(parameters, link.path_mtu_bytes)
-    word = _Word(link, guard)
-    words = link.buffer.cast("Q")
-    banks = [_requests(link, layout, bank) for bank in range(BANKS)]
     done = 0
     with undisturbed():
         try:
             for train in range(1, layout.trains + 1):
-                _stamp(words, layout, train)
-                for post, request in banks[train % BANKS]:
-                    post(request)
-                for _ in range(layout.paths):
-                    complete(link.poll, guard)
-                word.say(train)
-                word.hear(train)
+                first = layout.slot(train % BANKS, 0)
+                mark = stamp(train, 0)
+                link.burst(first, layout.packet_bytes, layout.train, layout.paths, mark, guard)
+                link.word_out(train, guard)
+                link.word_in(train, guard)
                 done = train
+                if train % LOOK_EVERY == 0 and _has_enough(link, layout, guard):
+                    break
         except Refusal as refusal:
             if not done or refusal.kind != PEER:
                 raise
@@ -79,111 +91,275 @@ def source(link: Link, parameters: Mapping[str, Any], guard: Guard) -> dict[str,
     return {}
 
 
-def _requests(link: Link, layout: Layout, bank: int) -> list[tuple[Any, Any]]:
-    requests = []
-    for place in range(layout.train):
-        # The last packet of each queue pair reports: then all before it have left this memory.
-        last = place >= layout.train - layout.paths
-        offset = layout.slot(bank, place)
-        request = link.write(offset, layout.packet_bytes, to=offset, signaled=last)
-        requests.append((link.posts[place % layout.paths], request))
-    return requests
-
-
-def _stamp(words: memoryview, layout: Layout, train: int) -> None:
-    last = layout.packet_bytes // WORD_BYTES - 1
-    for place in range(layout.train):
-        first = layout.slot(train % BANKS, place) // WORD_BYTES
-        words[first] = words[first + last] = stamp(train, place)
-
-
-class _Count:
-    """What the target has seen of the trains."""
-
-    def __init__(self, words: memoryview, layout: Layout) -> None:
-        self._words, self._layout = words, layout
-        self._step = layout.packet_bytes // WORD_BYTES
-        self.trains = 0
-        self.late = 0
-        self.missing = [0] * layout.paths
-        self.corrupt = [0] * layout.paths
-        self._open: dict[int, list[int]] = {}
-
-    def absent(self, train: int) -> list[int]:
-        """Return the places whose packet of this train is not, or not wholly, there."""
-        words, step, layout = self._words, self._step, self._layout
-        first = layout.slot(train % BANKS, 0) // WORD_BYTES
-        mark = stamp(train, 0)
-        return [
-            place
-            for place in range(layout.train)
-            if words[first + place * step] != mark + place
-            or words[first + place * step + step - 1] != mark + place
-        ]
-
-    def settle(self, train: int) -> list[int]:
-        """Wait until nothing comes any more, and return what is absent."""
-        absent = self.absent(train)
-        since = perf_counter_ns()
-        while absent and perf_counter_ns() - since < QUIET_S * 1e9:
-            time.sleep(NAP_S)
-            now = self.absent(train)
-            if len(now) < len(absent):
-                since = perf_counter_ns()
-            absent = now
-        return absent
-
-    def close(self, train: int) -> None:
-        """Count a train for good, before its bank is used again."""
-        was = self._open.pop(train, None)
-        if was is None:
-            return
-        absent = self.absent(train) if was else []
-        self.late += len(was) - len(absent)
-        for place in absent:
-            kind = self.corrupt if self._is_torn(train, place) else self.missing
-            kind[place % self._layout.paths] += 1
-
-    def _is_torn(self, train: int, place: int) -> bool:
-        first = self._layout.slot(train % BANKS, place) // WORD_BYTES
-        mark = stamp(train, place)
-        return (self._words[first] == mark) != (self._words[first + self._step - 1] == mark)
-
-    def take(self, train: int) -> None:
-        """Note a train that the source has sent."""
-        self._open[train] = self.settle(train)
-        self.close(train - 1)
-        self.trains = train
-
-    def result(self) -> dict[str, Any]:
-        """Return the numbers, in all and by queue pair."""
-        self._open = {train: self.settle(train) if absent else [] for train, absent in self._open.items()}
-        self.close(self.trains)
-        by_path = [
-            {"sent": self.trains * SLOTS, "missing": missing, "corrupt": corrupt}
-            for missing, corrupt in zip(self.missing, self.corrupt)
-        ]
-        numbers = {
-            "sent": self.trains * self._layout.train,
-            "missing": sum(self.missing),
-            "corrupt": sum(self.corrupt),
-            "late": self.late,
-        }
-        return {"numbers": numbers, "numbers_by_path": by_path}
+def _has_enough(link: Link, layout: Layout, guard: Guard) -> bool:
+    """Read from the target's memory whether it has seen enough."""
+    link.round_trips(READ, WORD_BYTES, 1, guard, pair=layout.paths)
+    return any(link.buffer[:WORD_BYTES])
 
 
 def target(link: Link, parameters: Mapping[str, Any], guard: Guard) -> dict[str, Any]:
     """Count all trains; if the source stops on the way, what was counted so far stands."""
     layout = _layout(parameters, link.path_mtu_bytes)
-    word = _Word(link, guard)
-    count = _Count(link.buffer.cast("Q"), layout)
+    if _is_reliable(parameters):
+        return _target_of_reliable(link, layout, guard)
+    count = Count(link, layout)
+    ends_early = bool(int(parameters.get(ENDS_EARLY, 0)))
     with undisturbed():
         try:
             for train in range(1, layout.trains + 1):
-                word.hear(train)
-                count.take(train)
-                word.say(train)
+                count.take(train, guard)
+                enough = ends_early and train % LOOK_EVERY == 0 and count.has_enough()
+                if enough:
+                    link.buffer[0] = 1
+                link.word_out(train, guard)
+                if enough:
+                    break
         except Refusal:
             if not count.trains:
                 raise
     return count.result()
+
+
+def _target_of_reliable(link: Link, layout: Layout, guard: Guard) -> dict[str, Any]:
+    """Answer trains of which nothing can be missing: the NICs' counters say what was sent again."""
+    done = 0
+    with undisturbed():
+        try:
+            for train in range(1, layout.trains + 1):
+                link.word_in(train, guard)
+                done = train
+                link.word_out(train, guard)
+        except Refusal:
+            if not done:
+                raise
+    return {"numbers": {"operations": done * layout.train}}
+
+
+class Bank:
+    """The slots of one train in the target's memory."""
+
+    def __init__(self, link: Link, layout: Layout, train: int) -> None:
+        self.train = train
+        self.first = layout.slot(train % BANKS, 0)
+        self._link, self._layout, self._mark = link, layout, stamp(train, 0)
+        self._step = layout.packet_bytes // WORD_BYTES
+        words, begin = link.buffer.cast("Q"), self.first // WORD_BYTES
+        end = begin + layout.train * self._step
+        self.heads = words[begin : end : self._step]
+        self.tails = words[begin + self._step - 1 : end : self._step]
+
+    def present(self) -> Iterable[int]:
+        """Return the places that hold this train's packets, from end to end; the slots are cleared."""
+        layout = self._layout
+        absent = self._link.absent(self.first, layout.packet_bytes, layout.train, self._mark)
+        if not absent:
+            self.clear()
+            return range(layout.train)
+        if len(absent) == layout.train:
+            return ()
+        there = set(range(layout.train)).difference(absent)
+        for place in there:
+            self.heads[place] = self.tails[place] = 0
+        return there
+
+    def is_torn(self, place: int) -> bool:
+        """Return whether one end of the packet is there and the other is not."""
+        mark = self._mark + place
+        return (self.heads[place] == mark) != (self.tails[place] == mark)
+
+    def strays(self) -> list[int]:
+        """Return the places that hold a packet of an older train."""
+        return [
+            place for place, held in enumerate(self.heads.tolist()) if held and train_of(held) != self.train
+        ]
+
+    def clear(self) -> None:
+        """Make the slots ready for their next train."""
+        nothing = memoryview(bytes(WORD_BYTES * self._layout.train)).cast("Q")
+        self.heads[:] = nothing
+        self.tails[:] = nothing
+
+
+class Arrivals:
+    """Which packets of one train have come, and in what order as far as it could be seen.
+
+    A packet is reordered if it came after one that was sent later on the same queue pair. That is seen only
+    if the target looked in between, so it is a lower bound. Two looks back is what counts as "before": while
+    a look goes through the slots packets come in, which may be in order.
+    """
+
+    def __init__(self, bank: Bank, layout: Layout) -> None:
+        self.bank = bank
+        self.awaited = set(range(layout.train))
+        self.reordered = [0] * layout.paths
+        self.duplicates = [0] * layout.paths
+        self._paths = layout.paths
+        self._highest = [-1] * layout.paths
+        self._highest_before = [-1] * layout.paths
+
+    def look(self) -> int:
+        """Take note of what has come; return how many packets that were awaited."""
+        there = self.bank.present()
+        new = self.awaited.intersection(there)
+        if len(new) < len(there):  # type: ignore[arg-type]  # a set, a range or nothing: they have lengths
+            for place in set(there).difference(new):
+                self.duplicates[place % self._paths] += 1
+        for place in new:
+            if place < self._highest_before[place % self._paths]:
+                self.reordered[place % self._paths] += 1
+        self._highest_before = list(self._highest)
+        for place in new:
+            path = place % self._paths
+            self._highest[path] = max(self._highest[path], place)
+        self.awaited -= new
+        return len(new)
+
+    def watch(self) -> None:
+        """Look while packets come in, so that their order is seen."""
+        since = perf_counter_ns()
+        while self.awaited and perf_counter_ns() - since < WATCH_S * 1e9:
+            if self.look():
+                since = perf_counter_ns()
+
+    def settle(self, quiet_s: float) -> float:
+        """Wait until nothing has come for `quiet_s`; return the longest wait that a packet did end, seconds.
+
+        Time in which this process itself did not run is no quiet time: the NIC's driver may not have run
+        either.
+        """
+        quiet = longest = 0.0
+        nap_s, looked = SHORTEST_NAP_S, perf_counter_ns()
+        self.look()
+        while self.awaited and quiet < quiet_s:
+            time.sleep(nap_s)
+            now = perf_counter_ns()
+            quiet += min((now - looked) / 1e9, NAPS_AT_MOST * nap_s)
+            looked = now
+            if self.look():
+                longest = max(longest, quiet)
+                quiet, nap_s = 0.0, SHORTEST_NAP_S
+            else:
+                nap_s = min(2 * nap_s, LONGEST_NAP_S)
+        return longest
+
+
+class Batches:
+    """Losses in equal stretches of time, from which their spread shows whether they come in bursts.
+
+    There are never as many as twice :data:`FEWEST_BATCHES`: then each two become one.
+    """
+
+    def __init__(self) -> None:
+        self._lost: list[int] = []
+        self._trains = 1
+        self._now, self._within = 0, 0
+
+    def add(self, lost: int) -> None:
+        """Add the losses of the next train."""
+        self._now += lost
+        self._within += 1
+        if self._within < self._trains:
+            return
+        self._lost.append(self._now)
+        self._now = self._within = 0
+        if len(self._lost) == 2 * FEWEST_BATCHES:
+            self._lost = [one + other for one, other in zip(self._lost[::2], self._lost[1::2])]
+            self._trains *= 2
+
+    def result(self, packets_of_train: int) -> dict[str, int]:
+        """Return number, size, sum and sum of squares; a stretch that is not full is left out."""
+        return {
+            "batches": len(self._lost),
+            "batch_packets": self._trains * packets_of_train,
+            "batch_lost": sum(self._lost),
+            "batch_squares": sum(lost * lost for lost in self._lost),
+        }
+
+
+class Count:
+    """What the target has seen of all trains."""
+
+    def __init__(self, link: Link, layout: Layout) -> None:
+        self._link, self._layout = link, layout
+        paths = layout.paths
+        self.trains = 0
+        self._open: Arrivals | None = None
+        self._batches = Batches()
+        self._quiet_s = FIRST_QUIET_S
+        self._late = 0
+        self._missing, self._corrupt, self._events = [0] * paths, [0] * paths, [0] * paths
+        self._reordered, self._duplicates, self._unclear = [0] * paths, [0] * paths, [0] * paths
+        self._last_lost = [-2] * paths
+
+    def take(self, train: int, guard: Guard) -> None:
+        """Watch a train come in, hear that it was sent, and wait for what is on its way."""
+        arrivals = Arrivals(Bank(self._link, self._layout, train), self._layout)
+        arrivals.watch()
+        self._link.word_in(train, guard)
+        self._settle(arrivals)
+        self._close()
+        self._open = arrivals
+        self.trains = train
+
+    def _settle(self, arrivals: Arrivals) -> None:
+        longest = arrivals.settle(self._quiet_s)
+        if arrivals.awaited:  # from now on losses are known to be real; each need not take as long
+            self._quiet_s = QUIET_S
+        self._quiet_s = min(FIRST_QUIET_S, max(self._quiet_s, NAPS_AT_MOST * longest))
+
+    def _close(self) -> None:
+        """Count a train for good, before its bank is used again."""
+        arrivals, self._open = self._open, None
+        if arrivals is None:
+            return
+        late = arrivals.look() if arrivals.awaited else 0
+        arrivals.look()  # a second copy of what had come
+        self._late += late
+        bank, paths = arrivals.bank, self._layout.paths
+        for place in bank.strays():
+            self._duplicates[place % paths] += 1
+            if place in arrivals.awaited:  # it may have come before the stray did: nobody knows
+                arrivals.awaited.discard(place)
+                self._unclear[place % paths] += 1
+        for place in sorted(arrivals.awaited):
+            self._lose(bank, place)
+        for path in range(paths):
+            self._reordered[path] += arrivals.reordered[path]
+            self._duplicates[path] += arrivals.duplicates[path]
+        self._batches.add(len(arrivals.awaited))
+        bank.clear()
+
+    def _lose(self, bank: Bank, place: int) -> None:
+        path = place % self._layout.paths
+        kind = self._corrupt if bank.is_torn(place) else self._missing
+        kind[path] += 1
+        order = (bank.train - 1) * self._layout.slots + place // self._layout.paths
+        if order != self._last_lost[path] + 1:
+            self._events[path] += 1
+        self._last_lost[path] = order
+
+    def has_enough(self) -> bool:
+        """Return whether the rate is known well enough to end."""
+        return sum(self._events) >= ENOUGH_EVENTS or sum(self._missing) + sum(self._corrupt) >= ENOUGH_LOST
+
+    def result(self) -> dict[str, Any]:
+        """Return the numbers, in all and by queue pair."""
+        if self._open is not None:
+            self._settle(self._open)
+        self._close()
+        sent = self.trains * self._layout.slots
+        by_path = [
+            {
+                "sent": sent - self._unclear[path],
+                "missing": self._missing[path],
+                "corrupt": self._corrupt[path],
+                "events": self._events[path],
+                "reordered": self._reordered[path],
+                "duplicate": self._duplicates[path],
+            }
+            for path in range(self._layout.paths)
+        ]
+        numbers = {name: sum(path[name] for path in by_path) for name in by_path[0]}
+        numbers.update(late=self._late, unclear=sum(self._unclear))
+        numbers.update(self._batches.result(self._layout.train))
+        return {"numbers": numbers, "numbers_by_path": by_path}

@@ -1,4 +1,4 @@
-"""What ``loss`` is, for both of its halves; standard library only."""
+"""What ``loss`` measures; known to the controller and to the nodes."""
 
 from __future__ import annotations
 
@@ -8,20 +8,44 @@ NAME = "loss"
 MEASURES = (
     "Packets lost one way, from source to target: RDMA WRITEs of exactly one path MTU on unreliable"
     " connections, each stamped with its number at both ends and counted in the target's memory, over several"
-    " queue pairs with flow labels of their own; late and reordered packets are not lost ones"
+    " queue pairs with flow labels of their own; late, reordered and duplicate packets are not lost ones."
+    " Where a NIC has no unreliable connections: the same on reliable ones, by its counters of gaps"
 )
-SLOTS = 32
-"""Packets that are under way on one queue pair before the target must have answered."""
+TRAIN = 128
+"""Packets that are under way in all before the target must have answered, if the queue pairs divide it."""
+LEAST_SLOTS = 4
+"""Packets of a train on one queue pair at the least."""
 BANKS = 2
 """Trains of packets take turns in two banks of slots, so that late ones can still be told from lost ones."""
-CONTROL_BYTES = 4096
-"""In front of the slots: the word that the peer writes, and the one to send."""
-WORD_IN, WORD_OUT = 0, 64
+HEAD_BYTES = 4096
+"""In front of the slots: the word in which the target says that it has seen enough."""
+ENOUGH_EVENTS, ENOUGH_LOST = 100, 800
+"""Events, or lost packets, after which more of them would only take time: each costs a wait.
+
+A hundred events give a rate to within about 20 %. An interval that is exact for a number of packets set
+beforehand also holds where the number of losses ends the count (inverse sampling), for the lower bound is
+the same and the upper one is smaller.
+"""
+LOOK_EVERY = 8
+"""Trains between two looks of the source at that word."""
 SLOWEST_S = 0.05
 """Seconds that a packet may take on average before the probe is given up."""
 STARTUP_S = 10.0
+WATCH_S = 0.005
+"""Seconds without an arrival after which the target stops to watch a train come in, and waits for its end."""
 QUIET_S = 0.2
 """Seconds without any arrival after which what has not come is called lost."""
+FIRST_QUIET_S = 2.0
+"""The same the first time, when nothing is known yet of how long the target's host may stand still.
+
+It is as long as a reliable connection sends again before it gives up (7 times 268 ms): what comes later is
+lost to any application.
+"""
+UNRELIABLE = "unreliable"
+"""Parameter: 0 if the NIC has no unreliable connections. Then its counters are the evidence."""
+ENDS_EARLY = "ends_early"
+"""Parameter: 1 if the count may end when it has seen enough losses; 0 where some are tolerated."""
+ON_IWARP = "iWARP: TCP sends lost packets again before RDMA sees that they are missing"
 
 
 @dataclass(frozen=True)
@@ -43,9 +67,14 @@ class Layout:
     packets: int
 
     @property
+    def slots(self) -> int:
+        """Packets of a train on one queue pair."""
+        return max(LEAST_SLOTS, TRAIN // self.paths)
+
+    @property
     def train(self) -> int:
         """Packets in one train."""
-        return self.paths * SLOTS
+        return self.paths * self.slots
 
     @property
     def trains(self) -> int:
@@ -55,16 +84,21 @@ class Layout:
     @property
     def bytes(self) -> int:
         """Size of the memory."""
-        return CONTROL_BYTES + BANKS * self.train * self.packet_bytes
+        return HEAD_BYTES + BANKS * self.train * self.packet_bytes
 
     def slot(self, bank: int, place: int) -> int:
         """Return the offset of a slot; `place` 0..train-1 counts through the paths first."""
-        return CONTROL_BYTES + (bank * self.train + place) * self.packet_bytes
+        return HEAD_BYTES + (bank * self.train + place) * self.packet_bytes
 
 
 def stamp(train: int, place: int) -> int:
     """Return what a packet carries in its first and its last eight bytes; never 0. Trains count from 1."""
     return train << 20 | place
+
+
+def train_of(stamped: int) -> int:
+    """Return the train of a stamp."""
+    return stamped >> 20
 
 
 def deadline_s(packets: int) -> float:

@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fabricctl.agent.beyond import Passed, beyond, room_bytes
 from fabricctl.agent.guard import Guard
-from fabricctl.agent.link import RC, Link, Setup
+from fabricctl.agent.link import RC, READ, Link, Setup
 from fabricctl.agent.timing import timed
 
 
 def setup(parameters: Mapping[str, Any]) -> Setup:
-    """Ask for one reliable queue pair and one message."""
-    return Setup(queue_pairs=(RC,), buffer_bytes=int(parameters["message_bytes"]))
+    """Ask for one reliable queue pair and one message, or a longer one if that is short."""
+    size = max(int(parameters["message_bytes"]), room_bytes(parameters))
+    return Setup(queue_pairs=(RC,), buffer_bytes=size)
 
 
 def source(link: Link, parameters: Mapping[str, Any], guard: Guard) -> dict[str, Any]:
     """Read the target's memory again and again."""
-    request = link.read(0, int(parameters["message_bytes"]), of=0)
-    took = timed(
-        link, request, warmup=int(parameters["warmup"]), count=int(parameters["samples"]), guard=guard
-    )
-    return {"latencies_ns": took}
+    length, warmup = int(parameters["message_bytes"]), int(parameters["warmup"])
+    count = int(parameters["samples"])
+    found = timed(link, READ, length, warmup=warmup, count=count, guard=guard)
+    return {**found, **beyond(link, READ, Passed(warmup + count, length), guard)}
 
 
 def target(link: Link, parameters: Mapping[str, Any], guard: Guard) -> dict[str, Any]:

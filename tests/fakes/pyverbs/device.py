@@ -16,3 +16,7 @@ class Context:
     def query_port(self, number: int) -> SimpleNamespace:
         state = int(os.environ.get("FAKE_STATE", "4"))
         return SimpleNamespace(state=state, lid=7, active_mtu=int(os.environ.get("FAKE_MTU", "5")))
+
+    def query_device(self) -> SimpleNamespace:
+        reads = int(os.environ.get("FAKE_READS", "16"))
+        return SimpleNamespace(max_qp_rd_atom=reads, max_qp_init_rd_atom=reads)

@@ -4,10 +4,16 @@ class SGE:
 
 
 class SendWR:
-    def __init__(self, opcode: int, num_sge: int, sg: list[SGE], send_flags: int) -> None:
+    def __init__(self, wr_id: int, opcode: int, num_sge: int, sg: list[SGE], send_flags: int) -> None:
         assert len(sg) == num_sge == 1
-        self.opcode, self.piece, self.flags = opcode, sg[0], send_flags
+        self.wr_id, self.opcode, self.piece, self.flags = wr_id, opcode, sg[0], send_flags
         self.rkey = self.address = 0
 
     def set_wr_rdma(self, rkey: int, address: int) -> None:
         self.rkey, self.address = rkey, address
+
+
+class RecvWR:
+    def __init__(self, wr_id: int, num_sge: int, sg: list[SGE]) -> None:
+        assert len(sg) == num_sge == 1
+        self.wr_id, self.piece = wr_id, sg[0]

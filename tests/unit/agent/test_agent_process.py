@@ -68,16 +68,31 @@ def test_bundle_is_the_same_every_time_and_holds_only_the_node_halves() -> None:
     assert first.name == f"agent-{first.digest[:16]}.pyz"
     names = zipfile.ZipFile(io.BytesIO(first.content)).namelist()
     assert "fabricctl/probes/loss/node.py" in names
-    assert not [n for n in names if n.endswith("judge.py") or n.startswith("fabricctl/model")]
+    assert not [name for name in names if name.endswith("judge.py")]
+    assert [n for n in names if n.startswith("fabricctl/model/")] == [
+        "fabricctl/model/__init__.py",
+        "fabricctl/model/histogram.py",
+    ]
 
 
-def test_self_test_without_pyverbs_is_one_line(archive: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", str(archive), "--self-test"], capture_output=True, text=True, check=False
-    )
+WITHOUT_LIBRARY = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from fabricctl.agent import command, native, wire
+def refuse():
+    raise wire.Refusal(wire.SETUP, "no libibverbs.so.1")
+native.load = refuse
+sys.exit(command.main(["--self-test"]))
+"""
+
+
+def test_self_test_without_any_engine_is_one_line(archive: Path) -> None:
+    argv = [sys.executable, "-I", "-S", "-c", WITHOUT_LIBRARY, str(archive)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1
+    assert "native: no libibverbs.so.1; pyverbs: " in done.stderr
     assert "apt-get install python3-pyverbs" in done.stderr
     assert "dnf install python3-pyverbs" in done.stderr
 
@@ -87,19 +102,20 @@ def test_hello_then_typed_errors(archive: Path, tmp_path: Path) -> None:
         assert agent.stdout is not None
         hello = json.loads(agent.stdout.readline())
         assert hello["id"] == 0
-        assert hello["ok"]["version"] == 1
+        assert hello["ok"]["version"] == 2
         assert hello["ok"]["error"] == ""
         assert hello["ok"]["devices"] == []
         assert _ask(agent, '{"id":1,"op":"fly"}') == {
             "id": 1,
             "error": {
                 "kind": "wire",
-                "text": "no operation 'fly'; there is connect, finish, port, prepare, run",
+                "text": "no operation 'fly'; there is connect, port, prepare, run",
             },
         }
         assert _ask(agent, "not json")["error"]["kind"] == "wire"
-        assert _ask(agent, "[1]")["error"]["kind"] == "wire"
-        assert _ask(agent, '{"id":2,"op":"run"}')["error"]["text"] == "no probe has been prepared"
+        assert _ask(agent, "[1]")["error"] == {"kind": "wire", "text": "not a message: '1'"}
+        nothing = _ask(agent, '{"id":2,"op":"run","slot":"a"}')["error"]
+        assert nothing == {"kind": "wire", "text": "nothing has been prepared in slot 'a'"}
         odd = _ask(agent, '{"id":3,"op":"prepare"}')
         assert odd["error"]["kind"] == "internal"
         port = '{"name":"eth1","rdma":"","address":""}'
@@ -119,31 +135,55 @@ def test_agent_ends_by_itself_when_it_hears_nothing(archive: Path, tmp_path: Pat
         assert time.monotonic() - began < 5
 
 
-def _busy(agent: subprocess.Popen[str], tmp_path: Path) -> None:
-    """Bring an agent into a loop that waits for a write which never comes."""
-    port = {"name": "eth1", "rdma": "rxe0", "address": "10.10.0.1/24"}
+PORT = {"name": "eth1", "rdma": "rxe0", "address": "10.10.0.1/24"}
+PARAMETERS = {
+    "samples": 10,
+    "warmup": 1,
+    "message_bytes": 8,
+    "path_mtu_bytes": 4096,
+    "traffic_class": 106,
+    "deadline_s": 60.0,
+}
+
+
+def _say(agent: subprocess.Popen[str], *requests: dict[str, Any]) -> None:
+    assert agent.stdin is not None
+    agent.stdin.write(json.dumps(list(requests) if len(requests) > 1 else requests[0]) + "\n")
+    agent.stdin.flush()
+
+
+def _hear(agent: subprocess.Popen[str]) -> dict[str, Any]:
+    assert agent.stdout is not None
+    heard: dict[str, Any] = json.loads(agent.stdout.readline())
+    return heard
+
+
+def _prepare(
+    number: int, slot: str, *jobs: tuple[str, str], leads: bool = True, **also: Any
+) -> dict[str, Any]:
+    listed = [{"probe": probe, "role": role, "parameters": PARAMETERS} for probe, role in jobs]
+    head = {"id": number, "op": "prepare", "slot": slot, "port": PORT, "engine": "pyverbs", "leads": leads}
+    return {**head, "jobs_name": f"j{number}", "jobs": listed, **also}
+
+
+def _sysfs(tmp_path: Path) -> None:
     gids = {0: ("0000:0000:0000:0000:0000:ffff:0a0a:0001", "RoCE v2", "eth1")}
     nodes.make_sysfs(tmp_path / "sys", "rxe0", "eth1", gids)
-    parameters = {
-        "samples": 10,
-        "warmup": 1,
-        "message_bytes": 8,
-        "path_mtu_bytes": 4096,
-        "traffic_class": 106,
-    }
-    prepare = {"id": 1, "op": "prepare", "probe": "write_pingpong", "role": "target", "port": port}
-    assert agent.stdin is not None
-    assert agent.stdout is not None
-    agent.stdout.readline()
-    own = _ask(agent, json.dumps({**prepare, "parameters": parameters}))["ok"]
+
+
+def _busy(agent: subprocess.Popen[str], tmp_path: Path, *behind: dict[str, Any]) -> None:
+    """Bring an agent into a loop that waits for the other end, which never comes; say more behind it."""
+    _sysfs(tmp_path)
+    _hear(agent)
+    _say(agent, _prepare(1, "a", ("write_pingpong", "target"), leads=False))
+    own = _hear(agent)["ok"]
     assert own["gid"] == "0 RoCE v2 10.10.0.1"
     assert own["gid_index"] == 0
-    assert _ask(agent, json.dumps({"id": 2, "op": "connect", "peer": own["address"]}))["ok"] == {
-        "path_mtu_bytes": 4096
-    }
-    agent.stdin.write('{"id":3,"op":"run","deadline_s":60}\n')
-    agent.stdin.flush()
-    time.sleep(0.2)
+    assert own["mtu_bytes"] == 4096
+    _say(agent, {"id": 2, "op": "connect", "slot": "a", "peers": own["addresses"]})
+    assert _hear(agent)["ok"] == {"path_mtu_bytes": 4096}
+    _say(agent, {"id": 3, "op": "run", "slot": "a", "deadline_s": 60}, *behind)
+    time.sleep(0.3)
 
 
 def test_agent_ends_when_its_input_closes_even_in_a_busy_loop(archive: Path, tmp_path: Path) -> None:
@@ -156,17 +196,105 @@ def test_agent_ends_when_its_input_closes_even_in_a_busy_loop(archive: Path, tmp
 def test_busy_loop_can_be_called_off_and_the_agent_goes_on(archive: Path, tmp_path: Path) -> None:
     with _start(archive, tmp_path) as agent:
         _busy(agent, tmp_path)
-        reply = _ask(agent, '{"op":"call_off"}')
-        assert (reply["id"], reply["error"]["kind"]) == (3, "deadline")
-        assert reply["error"]["text"].startswith("called off by the controller while waiting for")
-        assert _ask(agent, '{"id":4,"op":"run"}')["error"]["text"] == "no probe has been prepared"
+        began = time.monotonic()
+        reply = _ask(agent, '{"op":"call_off","of":3}')
+        assert time.monotonic() - began < 2
+        assert reply["id"] == 3
+        (result,) = reply["ok"]["results"]
+        assert result["error"]["kind"] == "deadline"
+        assert "called off by the controller while waiting for" in result["error"]["text"]
+        gone = _ask(agent, '{"id":4,"op":"run","slot":"a"}')["error"]
+        assert gone["text"] == "nothing has been prepared in slot 'a'"
+        assert list(tmp_path.glob("qp-*")) == []
+
+
+def test_calling_off_what_does_not_run_ends_nothing_else(archive: Path, tmp_path: Path) -> None:
+    with _start(archive, tmp_path) as agent:
+        _busy(agent, tmp_path)
+        for other in ('"of":2', '"of":4', '"of":3,"job":1', '"of":"3"'):
+            line = f'{{"op":"call_off",{other}}}'
+            assert agent.stdin is not None
+            agent.stdin.write(line + "\n")
+        assert _ask(agent, '{"op":"ping"}') == {"pong": True}
+        assert _ask(agent, '{"op":"call_off","of":3}')["id"] == 3
+        # What was called off before it began ends as it begins; the odd one is no such request.
+        assert (
+            _hear(agent)["error"]["text"] == "no operation 'call_off'; there is connect, port, prepare, run"
+        )
 
 
 def test_busy_agent_says_that_it_is_alive(archive: Path, tmp_path: Path) -> None:
     with _start(archive, tmp_path) as agent:
         _busy(agent, tmp_path)
         assert _ask(agent, '{"op":"ping"}') == {"pong": True}
-        assert _ask(agent, '{"op":"call_off"}')["id"] == 3
+        assert _ask(agent, '{"op":"call_off","of":3}')["id"] == 3
+
+
+def test_next_session_is_prepared_behind_the_one_that_runs(archive: Path, tmp_path: Path) -> None:
+    with _start(archive, tmp_path) as agent:
+        _busy(agent, tmp_path, _prepare(4, "b", ("read_latency", "source")))
+        assert len(list(tmp_path.glob("qp-*"))) == 2  # not yet
+        assert _ask(agent, '{"op":"call_off","of":3}')["id"] == 3
+        prepared = _hear(agent)
+        assert prepared["id"] == 4
+        addresses = json.loads(prepared["ok"]["addresses"])
+        mine = {number for address in addresses for number in address["queue_pairs"]}
+        # The one that ran is closed by now; the other one is not touched.
+        assert {int(path.name[3:]) for path in tmp_path.glob("qp-*")} == mine
+
+
+def test_jobs_are_told_once_and_known_by_their_name(archive: Path, tmp_path: Path) -> None:
+    with _start(archive, tmp_path) as agent:
+        _sysfs(tmp_path)
+        _hear(agent)
+        first = _prepare(1, "a", ("read_latency", "source"), ("loss", "target"))
+        for job in first["jobs"]:
+            job["parameters"] = {**PARAMETERS, "queue_pairs": 2, "packets": 64}
+        _say(agent, first)
+        assert len(json.loads(_hear(agent)["ok"]["addresses"])) == 3
+        again = {**first, "id": 2, "slot": "b"}
+        del again["jobs"]
+        _say(agent, again)
+        assert len(json.loads(_hear(agent)["ok"]["addresses"])) == 3
+        _say(agent, {**again, "id": 3, "jobs_name": "others"})
+        assert _hear(agent)["error"] == {"kind": "wire", "text": "no jobs are known as 'others'"}
+
+
+def test_job_that_cannot_be_prepared_leaves_the_others(archive: Path, tmp_path: Path) -> None:
+    with _start(archive, tmp_path) as agent:
+        _sysfs(tmp_path)
+        _hear(agent)
+        odd = _prepare(1, "a", ("telepathy", "source"), ("read_latency", "target"), ("../loss", "source"))
+        _say(agent, odd)
+        control, strange, read, path = json.loads(_hear(agent)["ok"]["addresses"])
+        assert (strange, path) == (None, None)
+        assert len(read["queue_pairs"]) == len(control["queue_pairs"]) == 1
+        bad = _prepare(2, "a", ("read_latency", "spectator"))
+        _say(agent, bad)
+        assert _hear(agent)["error"] == {"kind": "wire", "text": "no role of a probe: 'spectator'"}
+        assert list(tmp_path.glob("qp-*")) == []
+
+
+@pytest.mark.parametrize(
+    ("engine", "kind", "text"),
+    [
+        ("native", "setup", "a stand-in for pyverbs is all there is here"),
+        ("steam", "wire", "no engine 'steam'; there is native, pyverbs"),
+        ("auto", "", ""),
+        ("pyverbs", "", ""),
+    ],
+)
+def test_engine_is_chosen_by_its_name(
+    archive: Path, tmp_path: Path, engine: str, kind: str, text: str
+) -> None:
+    with _start(archive, tmp_path) as agent:
+        _sysfs(tmp_path)
+        hello = _hear(agent)["ok"]
+        assert list(hello["engines"]) == ["pyverbs"]
+        assert hello["why_not"] == {"native": "a stand-in for pyverbs is all there is here"}
+        _say(agent, _prepare(1, "a", ("read_latency", "source"), engine=engine))
+        reply = _hear(agent)
+        assert reply.get("error", {}) == ({"kind": kind, "text": text} if kind else {})
 
 
 def test_what_a_library_prints_does_not_reach_the_channel(archive: Path, tmp_path: Path) -> None:

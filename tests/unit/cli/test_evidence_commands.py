@@ -15,6 +15,7 @@ from fabricctl.cli.main import cli
 from fabricctl.errors import UsageError
 from fabricctl.model.evidence import Evidence
 from fabricctl.model.fabric import Device, Endpoint, Fabric, Link, LinkLayer, Port, Role
+from fabricctl.model.histogram import Histogram
 from fabricctl.model.names import PairId, PortId
 from fabricctl.model.policy import GatePolicy, LatencyLimit, Limits, LossLimit, MtuPolicy, Policy, Stance
 from fabricctl.model.probe import AgentReport, Sample
@@ -52,7 +53,7 @@ def samples(pair: PairId) -> tuple[Sample, ...]:
             "pyverbs 56",
             0,
             1.5,
-            latencies_ns=tuple(range(5000, 6000)),
+            latencies=Histogram.of(range(5000, 6000)),
             parameters=MTU,
         ),
         Sample(
@@ -154,7 +155,11 @@ def test_explain_a_pair_shows_numbers_reasoning_and_the_way_out(run: Run_) -> No
     )
     assert "way: node1/eth1 over leaf1 to node2/eth1" in text
     assert "fail: 118 of 6000 packets lost; the NIC sent again meanwhile: rcvd_seq_err +2; rate" in text
-    assert "p50 5.5 us, p90 5.9 us, p99 6.0 us, largest 6.0 us (n=1000)" in text
+    assert "min 5.0, p50 5.5, p90 5.9, p99 6.0, p99.9 6.0, max 6.0 us (n=1000)" in text
+    assert (
+        "\n    95 % intervals: p50 5.5 us .. 5.5 us, p90 5.9 us .. 5.9 us, p99 6.0 us .. 6.0 us,"
+        " p99.9 too few samples\n"
+    ) in text
     assert "counters: source/rcvd_seq_err +2\n" in text
     assert "counters that could not be read: target/x" in text
     assert "ran with: packets 6000" in text

@@ -61,7 +61,7 @@ def test_an_empty_limits_section_certifies_nothing_and_is_refused(
     policy = POLICY[: POLICY.index("limits:")] + "limits: {loss: off}\n"
 
     assert _lines(tmp_path, monkeypatch, INVENTORY, policy) == [
-        "policy.yml:8: limits: no latency and no loss limit: nothing could ever be certified"
+        "policy.yml:8: limits: no latency, loss or bandwidth limit: nothing could ever be certified"
     ]
 
 

@@ -11,6 +11,7 @@ from fabricctl.model import settings
 from fabricctl.model.certificate import Certificate
 from fabricctl.model.codec import decode, encode
 from fabricctl.model.fabric import Device, Endpoint, Fabric, Link, LinkLayer, Port, Role
+from fabricctl.model.histogram import Histogram
 from fabricctl.model.names import PairId, PortId
 from fabricctl.model.policy import EcnProfile, Limits, LossLimit, MtuPolicy, Policy
 from fabricctl.model.probe import Sample
@@ -63,6 +64,9 @@ def test_verdicts_samples_runs_and_certificates_survive() -> None:
     pair = PairId(A, PortId("node2", "eth1"))
     finding = Finding("loss", str(pair), Outcome.FAIL, "3 of 100 lost", samples=100)
     sample = Sample(pair, "loss", "pyverbs 56", 1.0, 2.0, numbers={"sent": 1}, numbers_by_path=({"sent": 1},))
+    timed = Sample(pair, "read_latency", "native 1", 1.0, 2.0, latencies=Histogram.of([7, 9, 9]))
+    assert encode(timed)["latencies"] == timed.latencies.encode()
+    assert through_json(timed) == timed
     certificate = Certificate(
         "c1",
         A,

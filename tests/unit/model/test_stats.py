@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fabricctl.model.histogram import Histogram
 from fabricctl.model.stats import (
     Percentile,
     binomial_cdf,
     interval,
     lower_bound,
     percentile,
+    percentiles,
     samples_for_percentile,
     trials_for_bound,
     upper_bound,
@@ -130,6 +132,35 @@ def test_a_side_that_the_samples_cannot_bound_is_none() -> None:
     assert percentile(range(1, 368), 99).high is None
     assert percentile(range(1, 369), 99).high == 368
     assert percentile([1, 2], 50) == Percentile(50, 1, 2, None, None)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.integers(0, 10**10), min_size=1, max_size=400),
+    st.lists(st.floats(0.1, 99.9), min_size=1, max_size=4),
+)
+def test_a_histogram_has_the_percentiles_of_its_values_to_0_1_percent(
+    values: list[int], percents: list[float]
+) -> None:
+    exact, found = percentiles(values, percents), percentiles(Histogram.of(values), percents)
+    for one, other in zip(exact, found, strict=True):
+        assert (one.percent, one.samples, one.bounded) == (other.percent, other.samples, other.bounded)
+        for a, b in ((one.low, other.low), (one.value, other.value), (one.high, other.high)):
+            assert (a is None) is (b is None)
+            assert a is None or b is None or a <= b <= a * 1.001
+    assert found == tuple(percentile(Histogram.of(values), percent) for percent in percents)
+
+
+def test_a_percentile_is_bounded_if_both_its_sides_are() -> None:
+    assert percentile(range(1000), 50).bounded
+    assert not percentile(range(1000), 99.9).bounded  # no upper end
+    assert not percentile(range(1000), 0.1).bounded  # no lower end
+    assert percentile(range(3688), 99.9).bounded
+
+
+def test_no_percentile_of_an_empty_histogram() -> None:
+    with pytest.raises(ValueError, match="no percentile 50, 99 of 0 samples"):
+        percentiles(Histogram(), (50, 99))
 
 
 @pytest.mark.parametrize(("values", "percent"), [([], 50), ([1], 0), ([1], 100)])

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fabricctl.model.histogram import Histogram
 from fabricctl.model.names import PairId, PortId
 from fabricctl.model.policy import LatencyLimit, Limits, LossLimit
 from fabricctl.model.probe import Sample
@@ -32,7 +33,7 @@ def sample(
         "pyverbs",
         0.0,
         1.0,
-        latencies_ns=latencies,
+        latencies=Histogram.of(latencies),
         numbers=numbers or {},
         **fields,  # type: ignore[arg-type]  # by name
     )
@@ -62,10 +63,11 @@ class TestLatency:
         finding = one(probe, sample(probe, tuple(range(1000, 1_001_000, 1000))), limits=latency_limits(probe))
         assert finding.outcome is Outcome.PASS
         assert finding.what == (
-            f"{probe} p99 = 990.0 us (n=1000, 95 % interval 983.0 us .. 997.0 us), limit 2.00 ms"
+            f"{probe} p99 = 990.2 us (n=1000, 95 % interval 983.0 us .. 997.4 us), limit 2.00 ms;"
+            " p50 500.2 us, p90 900.1 us, p99 990.2 us, p99.9 too few, max 1.00 ms"
         )
         assert (finding.measured, finding.limit, finding.samples) == (
-            "p99 = 990.0 us",
+            "p99 = 990.2 us",
             "p99 <= 2.00 ms",
             1000,
         )
@@ -74,10 +76,31 @@ class TestLatency:
         finding = one(
             probe,
             sample(probe, tuple(range(1000, 1_001_000, 1000))),
-            limits=latency_limits(probe, max_ns=989_999),
+            limits=latency_limits(probe, max_ns=989_600),
         )
         assert finding.outcome is Outcome.FAIL
         assert "fabricctl explain node1/eth1:node2/eth1" in finding.next_step
+
+    def test_a_limit_and_a_value_are_told_apart_to_0_1_percent(self, probe: str) -> None:
+        # One bucket is 512 ns wide here: 989,696 .. 990,207 ns.
+        values = sample(probe, (989_700,) * 500 + (990_100,) * 499 + (991_000,))
+        for max_ns, outcome in ((989_695, Outcome.FAIL), (989_696, Outcome.PASS), (990_207, Outcome.PASS)):
+            assert one(probe, values, limits=latency_limits(probe, max_ns=max_ns)).outcome is outcome
+
+    def test_every_percentile_is_shown_that_the_samples_bound(self, probe: str) -> None:
+        values = (500,) * 3600 + (900,) * 300 + (1500,) * 99 + (40_000,)
+        found = judge(
+            probe,
+            sample(probe, values[:2000]),
+            sample(probe, values[2000:]),
+            limits=Limits((LatencyLimit(probe, 50, 600), LatencyLimit(probe, 99.9, 600)), None),
+        )
+        whole = "limit 0.6 us; p50 0.5, p90 0.5, p99 1.5, p99.9 1.5, max 40.0 us"
+        assert [f.what for f in found] == [
+            f"{probe} p50 = 0.5 us (n=4000, 95 % interval 0.5 us .. 0.5 us), {whole}",
+            f"{probe} p99.9 = 1.5 us (n=4000, 95 % interval 1.5 us .. 40.0 us), {whole}",
+        ]
+        assert [f.outcome for f in found] == [Outcome.PASS, Outcome.FAIL]
 
     def test_the_limit_itself_passes(self, probe: str) -> None:
         limits = latency_limits(probe, max_ns=990_000)
@@ -126,7 +149,8 @@ class TestLatency:
         finding = one(probe, sample(probe, (500,) * 1000), limits=Limits((), None))
         assert finding.outcome is Outcome.PASS
         assert finding.what == (
-            f"{probe} p50 = 0.5 us, p99 = 0.5 us (n=1000); the policy has no limit for same_leaf"
+            f"{probe} p50 0.5, p90 0.5, p99 0.5, p99.9 too few, max 0.5 us (n=1000);"
+            " the policy has no limit for same_leaf"
         )
 
     def test_without_a_limit_missing_samples_are_unknown(self, probe: str) -> None:
@@ -235,10 +259,10 @@ class TestLoss:
 
     def test_it_says_on_how_many_paths(self) -> None:
         paths = ({"sent": 3000, "missing": 7}, {"sent": 3000, "missing": 0}, {})
-        assert "7 of 6000 packets lost on 1 of 3 queue pairs;" in (
+        assert "7 of 6000 packets lost; 1 of 3 paths loses: queue pair 1;" in (
             one("loss", loss(6000, 7, numbers_by_path=paths), limits=limits()).what
         )
-        assert "queue pairs" not in one("loss", loss(6000, 0, numbers_by_path=paths), limits=limits()).what
+        assert "paths" not in one("loss", loss(6000, 0, numbers_by_path=paths), limits=limits()).what
 
     def test_no_sample_or_an_error_is_unknown(self) -> None:
         assert one("loss", limits=limits()).what == "loss was not measured"

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
 
 from fabricctl.model.fabric import Device, Endpoint, Fabric, Link, LinkLayer, Port, Role
+from fabricctl.model.histogram import Histogram
 from fabricctl.model.names import PairId, PortId
 from fabricctl.model.policy import LatencyLimit, Limits, LossLimit, MtuPolicy, Policy
 from fabricctl.model.probe import AgentReport, Sample
 from fabricctl.model.run import Run, RunKind
 from fabricctl.model.verdict import Finding, Outcome, Verdict
 from fabricctl.plugin import finder
-from fabricctl.plugin.layout import duration, moment, state
+from fabricctl.plugin.layout import duration, durations, moment, state
 from fabricctl.plugin.protocols import RunReport
 from fabricctl.verify.certify import Occasion, certify
 from fabricctl.verify.localise import localise
@@ -72,9 +74,9 @@ def report() -> RunReport:
         "v20261130-001320-3f2a", RunKind.VERIFY, STARTED, "kim", where.source, STARTED + 60, FAIL, "12 pairs"
     )
     sample = Sample(
-        verdicts[0].pair, "read_latency", "pyverbs 44", STARTED, 1.0, latencies_ns=tuple(range(1000))
+        verdicts[0].pair, "read_latency", "pyverbs 44", STARTED, 1.0, latencies=Histogram.of(range(1000))
     )
-    empty = replace(sample, probe="loss", latencies_ns=(), numbers={"sent": 6000, "missing": 118})
+    empty = replace(sample, probe="loss", latencies=Histogram(), numbers={"sent": 6000, "missing": 118})
     return RunReport(
         fabric=where,
         policy=policy,
@@ -124,7 +126,7 @@ def _with_latencies(report: RunReport, *columns: tuple[str, str, tuple[int, ...]
     for number, (probe, topology, values) in enumerate(columns):
         pair = PairId(PortId(f"n{number}", "e"), PortId("m", "e"))
         verdicts.append(Verdict(pair, topology, (Finding(probe, str(pair), PASS, "x"),)))
-        samples.append(Sample(pair, probe, "pyverbs 44", STARTED, 1.0, latencies_ns=values))
+        samples.append(Sample(pair, probe, "pyverbs 44", STARTED, 1.0, latencies=Histogram.of(values)))
     rows = replace(report, verdicts=tuple(verdicts), samples=tuple(samples), suspects=(), certificates=())
     lines = finder.report("text").render(rows).splitlines()
     return [line.split() for line in lines[5 : 7 + len(columns)]]
@@ -136,7 +138,7 @@ def test_a_column_says_once_what_its_cells_share(report: RunReport) -> None:
     values = tuple(range(1_000_000, 101_000_000, 1_000_000))
     table = _with_latencies(slow, *[("read_latency", "same_leaf", values)] * 2)
     assert table[1] == ["p50/p95", "ms", "n=100"]
-    assert [row[-1] for row in table[2:]] == ["50.00/95.00"] * 2
+    assert [row[-1] for row in table[2:]] == ["50.00/95.03"] * 2
 
 
 def test_cells_say_themselves_what_differs(report: RunReport) -> None:
@@ -150,8 +152,60 @@ def test_cells_say_themselves_what_differs(report: RunReport) -> None:
     assert table[1] == []
     assert [" ".join(row[5:]) for row in table[2:]] == [
         "p50 400.0 us n=10",
-        "p50 999.0 us/p95 1.50 ms n=20",
+        "p50 999.4 us/p95 1.50 ms n=20",
     ]
+
+
+def _distributions(report: RunReport, *samples: Sample) -> list[str]:
+    lines = finder.report("text").render(replace(report, samples=samples)).splitlines()
+    heads = ("latency ", "floor:", "more ")
+    start = next((n for n, line in enumerate(lines) if line.startswith(heads)), None)
+    return [] if start is None else lines[start : lines.index("", start)]
+
+
+def _sample(report: RunReport, number: int, values: Iterable[int], **parameters: int) -> Sample:
+    pair, held = report.verdicts[number].pair, Histogram.of(values)
+    return Sample(pair, "read_latency", "native 1", STARTED, 1.0, latencies=held, parameters=parameters)
+
+
+def test_text_shows_the_distribution_of_each_probe_and_class(report: RunReport) -> None:
+    crossing = replace(report.verdicts[1], topology="cross_leaf")
+    apart = replace(report, verdicts=(report.verdicts[0], crossing, *report.verdicts[2:]))
+    assert _distributions(
+        apart,
+        _sample(apart, 0, range(1000, 3000)),
+        _sample(apart, 2, range(3000, 5000)),
+        _sample(apart, 1, (1_500_000, 9_000_000)),
+        replace(_sample(apart, 2, range(9)), error="gone"),
+    ) == [
+        "latency       class       n     min   p50  p90  p99  p99.9  max   unit",
+        "read_latency  cross_leaf  2     1.50  -    -    -    -      9.00  ms",
+        "read_latency  same_leaf   4000  1.0   3.0  4.6  5.0  5.0    5.0   us",
+        "-: too few samples to bound that percentile at 95 %",
+    ]
+
+
+def test_text_names_the_floor_of_the_engine(report: RunReport) -> None:
+    few = [_sample(report, n, range(1000, 5000), floor_ns=floor) for n, floor in ((0, 900), (1, 1100))]
+    assert _distributions(report, *few) == [
+        "floor: p50 of the same operation of the engine with itself",
+        "latency       class      n     min  p50  p90  p99  p99.9  max  unit  floor",
+        "read_latency  same_leaf  8000  1.0  3.0  4.6  5.0  5.0    5.0  us    0.9 .. 1.1",
+    ]
+    assert _distributions(report, few[0])[-1].endswith("  us    0.9")
+    odd = replace(few[1], parameters={"floor_ns": "none"})
+    assert _distributions(report, few[0], odd)[-1].endswith("  us    0.9")
+    assert all(len(line) <= 80 for line in _distributions(report, *few))
+
+
+def test_a_run_of_very_many_samples_has_its_distributions_in_json(
+    report: RunReport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fabricctl.reports.text.MOST_MERGED", 1)
+    two = [_sample(report, n, range(1000)) for n in (0, 1)]
+    assert _distributions(report, *two) == ["more than 1 samples: their distributions are in the report json"]
+    assert _distributions(report, two[0])[0].startswith("latency ")
+    assert _distributions(report, replace(two[0], latencies=Histogram())) == []
 
 
 def test_only_limited_percentiles_are_shown(report: RunReport) -> None:
@@ -186,6 +240,14 @@ def test_durations_take_the_unit_that_reads_best() -> None:
         "1.00 ms",
         "12.35 ms",
     ]
+
+
+def test_the_unit_stands_once_where_all_share_it() -> None:
+    assert durations([("p50", 5200), ("p99", None), ("max", 40_700)]) == "p50 5.2, p99 too few, max 40.7 us"
+    assert durations([("p50", 5200), ("p99", None), ("max", 4_070_000)]) == (
+        "p50 5.2 us, p99 too few, max 4.07 ms"
+    )
+    assert durations([("min", 1_000_000), ("max", 4_070_000)]) == "min 1.00, max 4.07 ms"
 
 
 def test_failures_come_first_and_are_never_left_out(report: RunReport) -> None:
@@ -246,7 +308,9 @@ def test_json_holds_percentiles_with_counts_and_no_raw_samples(report: RunReport
     assert latency["samples"] == 1000
     assert latency["latency_ns"][0] == {"percent": 50, "value": 499, "samples": 1000, "low": 468, "high": 531}
     assert latency["latency_ns"][3]["high"] is None
-    assert "latencies_ns" not in text
+    assert (latency["latency_min_ns"], latency["latency_max_ns"]) == (0, 999)
+    assert "latencies" not in text
+    assert (loss["samples"], loss["latency_min_ns"], loss["latency_max_ns"]) == (0, None, None)
     assert (loss["latency_ns"], loss["numbers"]) == ([], {"sent": 6000, "missing": 118})
     assert len(said["certificates"]) == 4
     assert said["suspects"][0]["element"] == "link node2/eth1 - leaf1/eth2"

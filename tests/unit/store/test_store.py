@@ -3,34 +3,41 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import sqlite3
 import stat
 import tempfile
 import threading
+import zlib
+from array import array
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from fabricctl.errors import BusyError, FabricctlError, StoreError, UsageError
+from fabricctl.errors import BusyError, FabricctlError, StoreError, UsageError, WireError
 from fabricctl.model.certificate import Certificate
+from fabricctl.model.codec import encode
 from fabricctl.model.evidence import Evidence
 from fabricctl.model.fabric import Device, Endpoint, Fabric, Link, LinkLayer, Port, Role
+from fabricctl.model.histogram import Histogram
 from fabricctl.model.names import PairId, PortId
 from fabricctl.model.policy import GatePolicy, Limits, MtuPolicy, Policy, Stance
 from fabricctl.model.probe import AgentReport, Sample
 from fabricctl.model.reading import DeviceReading, Known, Missing, PortReading
 from fabricctl.model.run import Run, RunKind
 from fabricctl.model.verdict import Finding, Outcome, Suspect, Verdict
+from fabricctl.model.verdicts import Alike, Verdicts, outcomes
 from fabricctl.resources import state_folder, store_path
 from fabricctl.store import Store, database
 from fabricctl.store.process import is_gone, own_mark
 
 A, B = PortId("node1", "eth1"), PortId("node2", "eth1")
 NOW = 1_796_000_000.0
+PIECES = ("fabric", "policy", "agents", "verdicts", "suspects", "samples", "readings")
 
 
 @pytest.fixture
@@ -116,7 +123,7 @@ def test_a_run_whose_process_is_gone_is_interrupted(path: Path, monkeypatch: pyt
     with Store.open(path) as store:
         mine = store.begin(RunKind.APPLY, "ops", "/i.yml")
         host = own_mark().split(":")[0]
-        monkeypatch.setattr("fabricctl.store.own_mark", lambda: f"{host}:4194305:1")
+        monkeypatch.setattr("fabricctl.store.runs.own_mark", lambda: f"{host}:4194305:1")
         dead = store.begin(RunKind.APPLY, "ops", "/i.yml")
         assert not store.run(mine.id).interrupted
         assert store.run(dead.id).interrupted
@@ -170,7 +177,7 @@ def _evidence() -> Evidence:
                 "pyverbs",
                 NOW,
                 1.0,
-                latencies_ns=tuple(range(5000)),
+                latencies=Histogram.of(range(5000)),
                 numbers={"sent": 6000, "missing": 1},
                 numbers_by_path=({"sent": 6000},),
                 counters={"source/x": Known(0), "target/x": Missing("no such file")},
@@ -191,6 +198,53 @@ def test_what_verify_saw_comes_back_equal(path: Path) -> None:
         store.put_verify(run.id, _evidence())
     with Store.open(path, readonly=True) as store:
         assert store.verify(run.id) == _evidence()
+
+
+@pytest.mark.parametrize("readonly", [True, False])
+def test_latencies_of_schema_1_become_histograms(path: Path, readonly: bool) -> None:  # noqa: FBT001
+    with Store.open(path) as store:
+        run = store.begin(RunKind.VERIFY, "ops", "/i.yml")
+        store.put_verify(run.id, _evidence())
+    with sqlite3.connect(path) as raw:
+        ((blob,),) = raw.execute("SELECT samples FROM evidence").fetchall()
+        (held,) = json.loads(zlib.decompress(blob))
+        assert held.pop("latencies").startswith("1.5000.0.4999.")
+        old = [{**held, "latencies_ns": list(range(5000))}, {**held, "latencies_ns": []}]
+        raw.execute("UPDATE evidence SET samples = ?", (zlib.compress(json.dumps(old).encode()),))
+        for table in ("probed", "alike"):
+            raw.execute(f"DROP TABLE {table}")
+        raw.execute("PRAGMA user_version = 1")
+    raw.close()
+    with Store.open(path, readonly=readonly) as store:
+        seen = store.verify(run.id)
+    assert seen is not None
+    (sample,) = _evidence().samples
+    assert seen.samples == (sample, replace(sample, latencies=Histogram()))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"latencies": "1.2.5.4.1.BB."},
+        {"latencies": 7},
+        {"latencies_ns": [-1]},
+        {"latencies_ns": 7},
+        {"latencies_ns": [[]]},
+    ],
+)
+def test_latencies_that_are_none_are_an_error_of_ours(path: Path, changed: dict[str, object]) -> None:
+    with Store.open(path) as store:
+        run = store.begin(RunKind.VERIFY, "ops", "/i.yml")
+        store.put_verify(run.id, _evidence())
+    with sqlite3.connect(path) as raw:
+        ((blob,),) = raw.execute("SELECT samples FROM evidence").fetchall()
+        (held,) = json.loads(zlib.decompress(blob))
+        raw.execute(
+            "UPDATE evidence SET samples = ?", (zlib.compress(json.dumps([{**held, **changed}]).encode()),)
+        )
+    raw.close()
+    with Store.open(path) as store, pytest.raises(WireError, match="do not fit Evidence"):
+        store.verify(run.id)
 
 
 def test_a_damaged_record_is_a_store_error(path: Path) -> None:
@@ -305,6 +359,118 @@ def test_a_newer_schema_is_refused(path: Path, readonly: bool) -> None:  # noqa:
     raw.close()
     with pytest.raises(StoreError, match=r"schema 99.*upgrade fabricctl"):
         Store.open(path, readonly=readonly)
+
+
+@pytest.mark.parametrize("readonly", [True, False])
+@pytest.mark.parametrize("version", range(1, len(database.MIGRATIONS) + 1))
+def test_a_store_of_each_released_schema_is_read_and_brought_up_to_date(
+    path: Path,
+    version: int,
+    readonly: bool,  # noqa: FBT001
+) -> None:
+    path.parent.mkdir(mode=0o700)
+    with sqlite3.connect(path) as raw:
+        for statements in database.MIGRATIONS[:version]:
+            for statement in statements:
+                raw.execute(statement)
+        raw.execute(f"PRAGMA user_version = {version}")
+        raw.execute(
+            "INSERT INTO runs (id, kind, started_at, started_by, inventory, process)"
+            " VALUES ('v1', 'verify', 1.0, 'ops', '/i.yml', 'gone:1:1')"
+        )
+        pieces = (zlib.compress(json.dumps(encode(getattr(_evidence(), n))).encode()) for n in PIECES)
+        raw.execute("INSERT INTO evidence VALUES ('v1', ?, ?, ?, ?, ?, ?, ?)", tuple(pieces))
+        raw.execute("INSERT INTO records VALUES ('v1', 'plan', '{\"a\":1}')")
+    raw.close()
+    with Store.open(path, readonly=readonly) as store:
+        assert [run.id for run in store.runs()] == ["v1"]
+        assert store.verify("v1") == _evidence()
+        assert store.record("v1", "plan") == {"a": 1}
+        assert store.record("v1", "other") is None
+        assert list(store.probed("v1")) == []
+        if not readonly:
+            store.put_probed("v1", _evidence().samples, 1)
+            assert len(list(store.probed("v1"))) == 1
+    with sqlite3.connect(path) as raw:
+        (found,) = raw.execute("PRAGMA user_version").fetchone()
+    raw.close()
+    assert found == (version if readonly else len(database.MIGRATIONS))
+
+
+def _large() -> Verdicts:
+    pairs = [(0, 1), (1, 0), (0, 2), (2, 0)]
+    fine = Alike("same_leaf", (Finding("verify", "", Outcome.PASS, "passed loss"),))
+    left = Alike("same_leaf", (Finding("verify", "", Outcome.UNKNOWN, "not measured", next_step="again"),))
+    failed = Verdict(PairId(B, A), "same_leaf", (Finding("loss", f"{B} -> {A}", Outcome.FAIL, "lost"),))
+    return Verdicts(
+        (A, B, PortId("node3", "eth1")),
+        array("H", [a for a, _ in pairs]),
+        array("H", [b for _, b in pairs]),
+        array("H", [1, 0, 1, 2]),
+        (fine, left),
+        {1: failed},
+    )
+
+
+def test_verdicts_of_a_large_run_come_back_equal(path: Path) -> None:
+    verdicts = _large()
+    with Store.open(path) as store:
+        run = store.begin(RunKind.VERIFY, "ops", "/i.yml")
+        store.put_probed(run.id, _evidence().samples, 1)
+        store.put_verify(run.id, replace(_evidence(), verdicts=verdicts))
+        seen = store.verify(run.id)
+        assert len(list(store.probed(run.id))) == 1
+    assert seen == replace(_evidence(), verdicts=verdicts)
+    assert list(seen.verdicts) == [verdicts[place] for place in range(4)] == list(verdicts[0:4])
+    assert outcomes(seen.verdicts) == {Outcome.PASS: 2, Outcome.FAIL: 1, Outcome.UNKNOWN: 1}
+    assert outcomes(list(seen.verdicts)) == outcomes(verdicts)
+    assert encode(verdicts) == encode(list(verdicts))
+    assert [str(v.pair) for v in verdicts][1:3] == ["node2/eth1 -> node1/eth1", "node1/eth1 -> node3/eth1"]
+    assert hash(verdicts) == hash(seen.verdicts)
+
+
+@pytest.mark.parametrize("verdicts", [{}, {"ports": ["x"]}, []])
+def test_verdicts_that_are_none_are_an_error_of_ours(path: Path, verdicts: object) -> None:
+    with Store.open(path) as store:
+        run = store.begin(RunKind.VERIFY, "ops", "/i.yml")
+        store.put_verify(run.id, replace(_evidence(), verdicts=_large()))
+    with sqlite3.connect(path) as raw:
+        raw.execute("UPDATE alike SET verdicts = ?", (zlib.compress(json.dumps(verdicts).encode()),))
+    raw.close()
+    with Store.open(path) as store, pytest.raises(WireError, match="stored verdicts cannot be understood"):
+        store.verify(run.id)
+
+
+@pytest.mark.parametrize(
+    "blob",
+    [b"x", zlib.compress(b"{"), zlib.compress(b"{}"), zlib.compress(b'{"format":9}'), zlib.compress(b"[]")],
+)
+def test_samples_that_are_none_are_an_error_of_ours(path: Path, blob: bytes) -> None:
+    with Store.open(path) as store:
+        run = store.begin(RunKind.VERIFY, "ops", "/i.yml")
+        store.put_probed(run.id, _evidence().samples, 1)
+    with sqlite3.connect(path) as raw:
+        raw.execute("UPDATE probed SET samples = ?", (blob,))
+    raw.close()
+    with Store.open(path) as store, pytest.raises(WireError, match="stored samples cannot be understood"):
+        list(store.probed(run.id))
+
+
+def test_a_batch_keeps_every_field(path: Path) -> None:
+    (one,) = _evidence().samples
+    other = replace(
+        one,
+        error="no answer",
+        error_kind="peer",
+        error_device="node1",
+        numbers_by_path=({"sent": 3, "missing": 1}, {"sent": 4}),
+        counters={"source/a": Known(0), "target/b": Missing("went", impossible=True), "target/c": Known("x")},
+    )
+    still = replace(one, counters={"source/a": Known(0), "source/b": Known(0)}, latencies=Histogram())
+    with Store.open(path) as store:
+        run = store.begin(RunKind.VERIFY, "ops", "/i.yml")
+        store.put_probed(run.id, [one, other, still], 2)
+        assert list(store.probed(run.id)) == [one, other, still]
 
 
 def test_an_older_schema_is_read_as_a_copy_and_the_file_left_as_it_is(

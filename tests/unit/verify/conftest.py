@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,3 +89,16 @@ def verdicts(pairs: Iterable[PairId], outcome: Callable[[PairId], Outcome]) -> t
 def judged() -> Callable[[Iterable[PairId], Callable[[PairId], Outcome]], tuple[Verdict, ...]]:
     """Verdicts with the outcome that a function gives for each pair."""
     return verdicts
+
+
+@pytest.fixture(scope="session")
+def faults() -> Any:
+    """Return the module with random fabrics and faults; test folders are no packages."""
+    place = Path(__file__).parents[2] / "fakes" / "faults.py"
+    spec = importlib.util.spec_from_file_location("fakes_faults", place)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["fakes_faults"] = module
+    spec.loader.exec_module(module)
+    return module

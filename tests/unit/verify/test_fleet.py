@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fabricctl.errors import DeadlineError
 from fabricctl.model.fabric import LinkLayer
 from fabricctl.model.names import PairId, PortId
 from fabricctl.model.policy import EcnProfile, Limits, LossLimit, MtuPolicy, Policy, TrafficClass
@@ -88,8 +88,8 @@ def test_all_probes_measure_a_pair(nodes: Any) -> None:
     assert reports["node1"].error == ""
     for sample in (read, write, pingpong):
         assert sample.error == ""
-        assert len(sample.latencies_ns) == 20
-        assert min(sample.latencies_ns) > 0
+        assert sample.latencies.samples == 20
+        assert (sample.latencies.minimum or 0) > 0
         assert sample.counters["source/completer_retry_err"] == Known(0)
         assert sample.counters["target/netdev_rx_dropped"] == Known(0)
         assert sample.parameters["traffic_class"] == 106
@@ -97,7 +97,10 @@ def test_all_probes_measure_a_pair(nodes: Any) -> None:
         assert sample.parameters["warmup"] == 5
         assert sample.engine.startswith("pyverbs ")
     assert loss.error == ""
-    assert loss.numbers == {"sent": 320, "missing": 0, "corrupt": 0, "late": 0}
+    assert loss.numbers["sent"] >= 320
+    assert {name: loss.numbers[name] for name in ("missing", "corrupt", "late")} == dict.fromkeys(
+        ("missing", "corrupt", "late"), 0
+    )
     assert loss.parameters["path_mtu_bytes"] == 4096
     assert nodes.all_ended()
 
@@ -107,7 +110,7 @@ def test_driver_without_extended_completion_queues_is_served_too(nodes: Any) -> 
     pair = PairId(PortId("node1", "eth1"), PortId("node2", "eth1"))
     with Fleet(nodes.fabric, _ports(nodes), nodes, PATIENCE) as fleet:
         read, loss = fleet.run_round(Round(1, (pair,)), _probes("read_latency", "loss"), POLICY)
-    assert (read.error, len(read.latencies_ns)) == ("", 20)
+    assert (read.error, read.latencies.samples) == ("", 20)
     assert loss.numbers["missing"] == 0
 
 
@@ -131,10 +134,11 @@ def test_loss_is_counted_exactly_per_path(nodes: Any) -> None:
         (clean,) = fleet.run_round(Round(2, (there.reverse,)), _probes("loss"), POLICY)
     # Both unreliable queue pairs of the stand-in draw the same sequence, from the same seed.
     chance = random.Random("13")  # noqa: S311  what the stand-in draws
-    expected = sum(chance.random() < 0.1 for _ in range(160))
+    sent = lossy.numbers_by_path[0]["sent"]
+    expected = sum(chance.random() < 0.1 for _ in range(sent))
     assert [path["missing"] for path in lossy.numbers_by_path] == [expected, expected]
     assert lossy.numbers["missing"] == 2 * expected > 0
-    assert lossy.numbers["sent"] == 320
+    assert lossy.numbers["sent"] == 2 * sent >= 320
     assert lossy.numbers["corrupt"] == 0
     assert clean.numbers["missing"] == 0
 
@@ -172,63 +176,10 @@ def test_frozen_node_costs_one_wait(nodes: Any) -> None:
     assert took < 10
     errors = [s.error for pair, found in samples.items() for s in found if "node2" in pair]
     assert len(errors) == 6
-    assert errors[0] == "node2 did not answer for 2 s" or "node2 did not answer for 2 s" in errors
-    assert sum("node2 stopped answering at" in error for error in errors) == 5
+    # Both directions of the couple that was under way; the others are not even begun.
+    assert errors.count("node2 did not answer for 2 s") == 2
+    assert sum("node2 stopped answering at" in error for error in errors) == 4
     assert all(not s.error for pair, found in samples.items() for s in found if "node2" not in pair)
-
-
-class _Line:
-    """A channel with a script: lines, or None for silence."""
-
-    def __init__(self, *script: str | None) -> None:
-        self.script = list(script)
-        self.sent: list[str] = []
-        self.closed = False
-
-    def send(self, line: str) -> None:
-        self.sent.append(line)
-
-    def receive(self, deadline_s: float) -> str:
-        line = self.script.pop(0)
-        if line is None:
-            raise DeadlineError("silence", device="node1", after_s=deadline_s)
-        return line
-
-    def close(self) -> None:
-        self.closed = True
-
-
-def _agent(line: _Line) -> agents.Agent:
-    fabric = fakes.make_fabric(1)
-    return agents.Agent(
-        fabric.device("node1"), fabric.device("node1").ports[0], line, {"pyverbs": "1"}, PATIENCE
-    )
-
-
-def test_silent_agent_that_gives_a_sign_of_life_is_waited_for() -> None:
-    line = _Line(None, '{"pong":true}', None, '{"pong":true}', '{"id":1,"ok":{"done":1}}')
-    assert _agent(line).ask("run", takes_s=60) == {"done": 1}
-    assert line.sent == ['{"id":1,"op":"run","deadline_s":60}', '{"op":"ping"}', '{"op":"ping"}']
-
-
-def test_silent_agent_that_gives_none_is_given_up_long_before_its_probe_would_end() -> None:
-    line = _Line(None, None)
-    agent = _agent(line)
-    with pytest.raises(agents.NoAnswerError, match="node1 did not answer for 2 s") as caught:
-        agent.ask("run", takes_s=600)
-    assert caught.value.kind == "gone"
-    assert line.closed
-    with pytest.raises(agents.NoAnswerError, match="node1 stopped answering at"):
-        agent.ask("run")
-
-
-def test_late_reply_to_an_earlier_request_is_passed_over() -> None:
-    line = _Line('{"id":1,"error":{"kind":"peer","text":"no"}}', '{"id":1,"ok":{}}', '{"id":2,"ok":{"a":2}}')
-    agent = _agent(line)
-    with pytest.raises(agents.NoAnswerError) as caught:
-        agent.ask("run")
-    assert caught.value.kind == "peer"
-    assert agent.ask("finish") == {"a": 2}
 
 
 def test_unreachable_node_is_reported_and_has_no_samples(nodes: Any) -> None:
@@ -264,25 +215,125 @@ def test_bad_port_leaves_the_other_rail(nodes: Any) -> None:
     assert bad.error_kind == "setup"
 
 
-def test_peer_without_queue_pair_is_a_peer_error_and_the_agents_go_on(nodes: Any) -> None:
+class _Cut:
+    """Does something just before an agent is told to run."""
+
+    def __init__(self, fleet: Fleet, port: PortId, deed: Callable[[], None]) -> None:
+        self._process = fleet._agents[port].process  # noqa: SLF001  to cut the wire between two steps
+        self._send, self._deed = self._process.send, deed
+        self._process.send = self.send  # type: ignore[method-assign]
+
+    def send(self, line: str) -> None:
+        if '"op":"run"' in line:
+            self._deed()
+            self._process.send = self._send  # type: ignore[method-assign]
+        self._send(line)
+
+
+def _addresses(fleet: Fleet, port: PortId, kept: list[list[Any]]) -> None:
+    """Keep the addresses of the endpoints that an agent has prepared."""
+    exchange = fleet.course.exchange
+    (line,) = (one for one in exchange.lines if one.agent.port.id == port)
+    ask = exchange._answer  # noqa: SLF001  to see what the two agents tell each other
+
+    def answer(this: Any, message: dict[str, Any], now: float) -> None:
+        if this is line and "addresses" in message.get("ok", {}):
+            kept.append(json.loads(message["ok"]["addresses"]))
+        ask(this, message, now)
+
+    exchange._answer = answer  # type: ignore[method-assign]  # noqa: SLF001
+
+
+def _unplug(nodes: Any, addresses: list[list[Any]], *places: int) -> None:
+    for place in places:
+        for number in addresses[-1][place]["queue_pairs"]:
+            (nodes.folder / "wire" / f"qp-{number}").unlink()
+
+
+def test_pair_whose_peer_has_no_queue_pairs_fails_in_both_directions_and_the_agents_go_on(
+    nodes: Any,
+) -> None:
     pair = PairId(PortId("node1", "eth1"), PortId("node2", "eth1"))
+    probes = _probes("read_latency", "write_pingpong")
+    began = time.monotonic()
     with Fleet(nodes.fabric, _ports(nodes), nodes, PATIENCE) as fleet:
-        node2 = fleet._agents[pair.target]  # noqa: SLF001  to cut the wire between two steps
-        ask = node2.send
 
-        def cut(op: str, **fields: Any) -> int:
-            if op == "run":
-                for path in (nodes.folder / "wire").glob("qp-*"):
-                    path.unlink()
-            return ask(op, **fields)
+        def cut() -> None:
+            for path in (nodes.folder / "wire").glob("qp-*"):
+                path.unlink()
 
-        node2.send = cut
-        (failed,) = fleet.run_round(Round(1, (pair,)), _probes("write_pingpong"), POLICY)
-        node2.send = ask
-        (well,) = fleet.run_round(Round(2, (pair,)), _probes("write_pingpong"), POLICY)
-    assert failed.error_kind == "peer"
+        _Cut(fleet, pair.target, cut)
+        found = fleet.run_round(Round(1, (pair, pair.reverse)), probes, POLICY)
+        well = fleet.run_round(Round(2, (pair,)), probes, POLICY)
+    assert time.monotonic() - began < 10
+    assert [(s.probe, s.error_kind) for s in found] == [
+        ("read_latency", "peer"),
+        ("write_pingpong", "deadline"),
+        ("read_latency", "peer"),
+        ("write_pingpong", "deadline"),
+    ]
+    assert all(s.error_device == "" for s in found)
+    assert all("no answer from the peer" in s.error for s in found if s.error_kind == "peer")
+    assert all("not measured: both ends had lost each other" in s.error for s in found[1::2])
+    assert [s.error for s in well] == ["", ""]
+
+
+@pytest.mark.parametrize("probe", ["write_pingpong", "read_latency"])
+def test_job_without_its_queue_pair_fails_at_once_and_the_others_go_on(nodes: Any, probe: str) -> None:
+    # The far end of a ping-pong waits for a message that never comes; its deadline is a minute away.
+    pair = PairId(PortId("node1", "eth1"), PortId("node2", "eth1"))
+    probes = {**_probes("write_latency", probe, "loss")}
+    kept: list[list[Any]] = []
+    began = time.monotonic()
+    with Fleet(nodes.fabric, _ports(nodes), nodes, PATIENCE) as fleet:
+        _addresses(fleet, pair.target, kept)
+        _Cut(fleet, pair.target, lambda: _unplug(nodes, kept, 2))
+        before, failed, after = fleet.run_round(Round(1, (pair,)), probes, POLICY)
+    assert time.monotonic() - began < 8
+    assert (failed.error_kind, failed.error_device) == ("peer", "")
     assert "no answer from the peer" in failed.error
-    assert well.error == ""
+    assert (before.error, before.latencies.samples) == ("", 20)
+    assert (after.error, after.numbers["missing"]) == ("", 0)
+
+
+def test_ends_that_lose_each_other_keep_what_they_have(nodes: Any) -> None:
+    pair = PairId(PortId("node1", "eth1"), PortId("node2", "eth1"))
+    probes = _probes("write_latency", "write_pingpong", "read_latency")
+    kept: list[list[Any]] = []
+    with Fleet(nodes.fabric, _ports(nodes), nodes, PATIENCE) as fleet:
+        _addresses(fleet, pair.target, kept)
+        _Cut(fleet, pair.target, lambda: _unplug(nodes, kept, 0))
+        found = fleet.run_round(Round(1, (pair, pair.reverse)), probes, POLICY)
+    kinds = {str(s.pair.source.device): [] for s in found}
+    for sample in found:
+        kinds[sample.pair.source.device].append(sample.error_kind)
+    # What the connection between the jobs is refused, each direction is refused once; the rest is unknown.
+    assert kinds == {"node1": ["peer", "deadline", "deadline"], "node2": ["peer", "deadline", "deadline"]}
+
+
+def test_probe_that_an_agent_does_not_have_leaves_the_others(nodes: Any) -> None:
+    pair = PairId(PortId("node1", "eth1"), PortId("node2", "eth1"))
+    probes = {"telepathy": {"deadline_s": 5.0}, **_probes("read_latency")}
+    with Fleet(nodes.fabric, _ports(nodes), nodes, PATIENCE) as fleet:
+        strange, read = fleet.run_round(Round(1, (pair,)), probes, POLICY)
+    assert (strange.error_kind, strange.error_device) == ("wire", "node1")
+    assert strange.error.startswith("node1: this agent has no probe 'telepathy'")
+    assert (read.error, read.latencies.samples) == ("", 20)
+
+
+def test_both_directions_come_from_one_session(nodes: Any) -> None:
+    pair = PairId(PortId("node1", "eth1"), PortId("node2", "eth1"))
+    kept: list[list[Any]] = []
+    with Fleet(nodes.fabric, _ports(nodes), nodes, PATIENCE) as fleet:
+        _addresses(fleet, pair.target, kept)
+        found = fleet.run_round(Round(1, (pair, pair.reverse)), _probes("read_latency", "loss"), POLICY)
+        assert list((nodes.folder / "wire").glob("qp-*")) == []
+    assert [len(addresses) for addresses in kept] == [
+        5
+    ]  # both probes, both ways, and what keeps them in step
+    assert [(s.pair, s.probe, s.error) for s in found] == [
+        (way, probe, "") for way in (pair, pair.reverse) for probe in ("read_latency", "loss")
+    ]
 
 
 @pytest.mark.parametrize("end", ["freeze", "kill"])
@@ -290,26 +341,19 @@ def test_peer_without_queue_pair_is_a_peer_error_and_the_agents_go_on(nodes: Any
 def test_peer_error_is_no_failure_of_the_link_if_the_far_node_is_gone(
     nodes: Any, probe: str, end: str
 ) -> None:
-    # The far end of a one-sided probe has answered long before: only the near end sees it go.
+    # Whatever the near end sees first: a node that is gone explains it.
     pair = PairId(PortId("node1", "eth1"), PortId("node2", "eth1"))
     with Fleet(nodes.fabric, _ports(nodes), nodes, PATIENCE) as fleet:
-        node1, node2 = fleet._agents[pair.source], fleet._agents[pair.target]  # noqa: SLF001  to cut between two steps
-        ask = node1.send
 
-        def cut(op: str, **fields: Any) -> int:
-            if op == "run":
-                until = time.monotonic() + 5
-                while node2._process._lines.empty() and time.monotonic() < until:  # noqa: SLF001
-                    time.sleep(0.01)
-                if end == "freeze":
-                    nodes.freeze("node2")
-                else:
-                    nodes.agent("node2").kill()
-                for path in (nodes.folder / "wire").glob("qp-*"):
-                    path.unlink()
-            return ask(op, **fields)
+        def cut() -> None:
+            if end == "freeze":
+                nodes.freeze("node2")
+            else:
+                nodes.agent("node2").kill()
+            for path in (nodes.folder / "wire").glob("qp-*"):
+                path.unlink()
 
-        node1.send = cut
+        _Cut(fleet, pair.source, cut)
         (failed,) = fleet.run_round(Round(1, (pair,)), _probes(probe), POLICY)
     assert (failed.error_kind, failed.error_device) == ("gone", "node2")
     assert failed.error.startswith("node2 did not answer for" if end == "freeze" else "node2 is gone")

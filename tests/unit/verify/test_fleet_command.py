@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -33,7 +34,9 @@ POLICY = Policy(
     mtu=MtuPolicy(9000, 9216, 1024),
     pfc_priorities=(),
     ecn={},
-    limits=Limits((), LossLimit(0.0, 0.05, 0.95), 10, 2, 8, 1),
+    limits=Limits(
+        (), LossLimit(0.0, 0.05, 0.95), 10, 2, 8, 1, bandwidth_seconds=0.1, bandwidth_sizes=(8192,)
+    ),
 )
 
 
@@ -71,13 +74,16 @@ def test_clean_fabric_exits_0_with_a_table(nodes: Any) -> None:
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
     assert lines[0].startswith("run v")
-    assert lines[4].split() == [
-        *("pair", "class", "outcome", "loss", "read_latency", "write_latency", "write_pingpong", "path_mtu")
-    ]
+    quiet, filling = (
+        ["read_latency", "write_latency", "write_pingpong"],
+        ["read_bandwidth", "write_bandwidth"],
+    )
+    assert lines[4].split()[:3] == ["pair", "class", "outcome"]
+    assert sorted(lines[4].split()[3:]) == sorted(["loss", *quiet, *filling, "outlier", "path_mtu"])
     assert done.stderr.startswith("kept in ")
     assert done.stderr.endswith("store.sqlite\n")
     assert "node1/eth1 -> node2/eth1  same_leaf  pass" in done.stdout
-    assert "0 of 64 (< 0.046 at 95 %)" in done.stdout
+    assert re.search(r"0 of \d\d\d? \(< 0\.0[0-4]\d* at 95 %\)", done.stdout)
     assert lines[-1].endswith('next: "fabricctl certs list"')
 
 
@@ -124,3 +130,20 @@ def test_drained_nodes_are_verified_and_recorded_as_any_others(nodes: Any) -> No
         ]
         assert {verdict.outcome for verdict in verdicts} == {Outcome.PASS}
         assert [run.kind for run in store.runs()] == [RunKind.VERIFY]
+
+
+def test_engine_that_a_node_has_not_is_said_with_the_reason(nodes: Any) -> None:
+    del nodes
+    done = _run("--json", "--probes", "read_latency", "--engine", "native")
+    assert done.exit_code == 4
+    said = json.loads(done.stdout)
+    assert said["agents"]["node1"]["error"] == "no native engine: a stand-in for pyverbs is all there is here"
+
+
+def test_json_has_the_share_of_time_spent_measuring(nodes: Any) -> None:
+    del nodes
+    done = _run("--json", "--probes", "loss", "--engine", "pyverbs")
+    assert done.exit_code == 0
+    said = json.loads(done.stdout)
+    assert 0 < said["measuring_share"] < 1
+    assert said["coverage"]["quiet"]["left_out"] == {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -22,7 +23,7 @@ from fabricctl.model.verdict import Outcome
 from fabricctl.plugin import finder
 from fabricctl.store import Store
 from fabricctl.store.lock import hold
-from fabricctl.verify import agents
+from fabricctl.verify import agents, flow
 from fabricctl.verify.agents import Patience
 from fabricctl.verify.flow import Means, Request, verify
 
@@ -35,7 +36,9 @@ POLICY = Policy(
     mtu=MtuPolicy(9000, 9216, 4096),
     pfc_priorities=(),
     ecn={},
-    limits=Limits((), LossLimit(0.0, 0.01, 0.95), 20, 5, 8, 2),
+    limits=Limits(
+        (), LossLimit(0.0, 0.01, 0.95), 20, 5, 8, 2, bandwidth_seconds=0.1, bandwidth_sizes=(8192,)
+    ),
 )
 
 
@@ -74,13 +77,15 @@ def test_clean_fabric_passes_and_is_kept(nodes: Any) -> None:
     assert report.run.outcome is Outcome.PASS
     assert report.run.summary == "6 pairs: 6 pass"
     assert kept is not None
-    assert len(kept.samples) == 6 * 4
+    names = [n for n in finder.names("probe") if not finder.probe(n).on_request]
+    assert {s.probe for s in kept.samples} == set(names)
+    assert len(kept.samples) == 6 * len(names)
     assert [str(c.port) for c in certificates] == ["node1/eth1", "node2/eth1", "node3/eth1"]
     assert seen[0] == (0, 6)
     assert seen[-1] == (6, 6)
     shown = finder.report("text").render(report)
     assert "SIMULATED: processes; " in shown
-    assert "0 of 320 (< 0.0093 at 95 %)" in shown
+    assert re.search(r"0 of [34]\d\d \(< 0\.00\d+ at 95 %\)", shown)
     assert "3 ports certified until " in shown
 
 
@@ -112,10 +117,18 @@ def test_unreachable_node_makes_its_pairs_unknown(nodes: Any) -> None:
 def test_time_budget_leaves_later_rounds_unknown(nodes: Any) -> None:
     with Store.open() as store:
         request = Request(time_budget_s=0.0)
-        report = verify(nodes.fabric, POLICY, request, Means(nodes, store, patience=PATIENCE))
+        told: list[str] = []
+        means = Means(nodes, store, patience=PATIENCE, tell=told.append)
+        report = verify(nodes.fabric, POLICY, request, means)
     outcomes = [v.outcome for v in report.verdicts]
-    assert outcomes.count(Outcome.PASS) == 1
-    assert outcomes.count(Outcome.UNKNOWN) == 5
+    assert outcomes.count(Outcome.PASS) == 2  # both directions of a couple
+    assert outcomes.count(Outcome.UNKNOWN) == 4
+    assert told[0].startswith("the time budget has ")
+    assert " cover 2 of 6 pairs (2 never tested) and leave 4 (4 never tested)" in told[0]
+    assert report.coverage["quiet"]["left_out"] == {"never": 4}
+    left = [s for s in report.samples if s.error]
+    assert len(left) == 4 * len({s.probe for s in report.samples})
+    assert {(s.error_kind, s.error) for s in left} == {("budget", "left out: --time-budget 0 s was used up")}
 
 
 def test_limit_keeps_pairs_with_both_ends_named(nodes: Any) -> None:
@@ -231,3 +244,36 @@ def test_how_a_run_ended_early_is_kept(
             verify(nodes.fabric, POLICY, Request(), Means(nodes, store, patience=PATIENCE))
         (run,) = store.runs()
     assert (run.outcome, run.summary) == (Outcome.UNKNOWN, summary)
+
+
+def test_suspects_are_paired_with_good_partners_afterwards(
+    nodes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fabric = replace(fakes.make_fabric(4), source="/inventory.yml", simulated="processes")
+    told: list[str] = []
+    with fakes.FakeNodes(nodes.folder / "four", fabric) as four:
+        monkeypatch.setattr(agents, "PYTHON", str(four.python))
+        four.environment["node2"] = {"FAKE_LOSS": "0.5"}
+        with Store.open() as store:
+            means = Means(four, store, patience=PATIENCE, tell=told.append)
+            request = Request(pairs="node1:node2,node3:node4", probes=("loss",))
+            report = verify(fabric, POLICY, request, means)
+    assert told[0].endswith("pairs more, to tell what is at fault")
+    more = {str(v.pair): v.outcome for v in report.verdicts[4:]}
+    # node1 and node2 each meet good ports; what node2 sends is lost there too, what node1 sends is not.
+    assert {o for pair, o in more.items() if pair.startswith("node2/")} == {Outcome.FAIL}
+    assert {o for pair, o in more.items() if pair.startswith("node1/")} == {Outcome.PASS}
+    assert "node2" in report.suspects[0].element
+
+
+def test_nothing_changed_leaves_nothing_to_do_and_says_so(
+    nodes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store.open() as store:
+        means = Means(nodes, store, patience=PATIENCE)
+        monkeypatch.setattr(flow, "needed", lambda pairs, _past: pairs.at([]))
+        report = verify(nodes.fabric, POLICY, Request(pairs="changed"), means)
+    assert nodes.started == {}
+    # No pair, no pass; and the reason is said.
+    assert (report.run.outcome, report.verdicts) == (Outcome.UNKNOWN, ())
+    assert report.run.summary == "0 pairs: there was nothing to verify"

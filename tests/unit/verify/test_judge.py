@@ -11,19 +11,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabricctl.model.fabric import Fabric
+from fabricctl.model.histogram import Histogram
 from fabricctl.model.names import PairId, PortId
-from fabricctl.model.policy import LatencyLimit, Limits, LossLimit
+from fabricctl.model.policy import BandwidthLimit, LatencyLimit, Limits, LossLimit, OutlierLimit, Stance
 from fabricctl.model.probe import AgentReport, Sample
 from fabricctl.model.reading import Entry, Known, Missing
-from fabricctl.model.verdict import Outcome, Verdict
+from fabricctl.model.verdict import Finding, Outcome, Verdict
 from fabricctl.plugin import finder
 from fabricctl.plugin.protocols import Probe
-from fabricctl.verify.judge import Bench, judge
+from fabricctl.verify.classproof import Place, Proof
+from fabricctl.verify.judge import Bench, judge, judged_beside
 
 Build = Callable[..., Fabric]
 PAIR = PairId(PortId("node1", "eth1"), PortId("node2", "eth1"))
 LIMITS = Limits(
-    (LatencyLimit("read_latency", 99, 2_000_000),), LossLimit(0.0, 1e-3, 0.95), latency_samples=300
+    (LatencyLimit("read_latency", 99, 2_000_000),),
+    LossLimit(0.0, 1e-3, 0.95),
+    latency_samples=300,
+    outliers=OutlierLimit(Stance.ALLOW),
 )
 
 
@@ -40,7 +45,7 @@ def latency(*, slow: bool = False, counters: Mapping[str, Entry] | None = None) 
     held = counters or {}
     return Sample(
         *(PAIR, "read_latency", "pyverbs", 0, 1),
-        latencies_ns=(took,) * 3000,
+        latencies=Histogram.of((took,) * 3000),
         counters=held,
         parameters=mtu(),
     )
@@ -102,6 +107,17 @@ def test_a_limit_whose_probe_did_not_run_is_unknown(bench: Callable[..., Bench])
     verdict = only(judge([PAIR], [loss()], bench("loss")))
     assert verdict.outcome is Outcome.UNKNOWN
     assert "the policy limits read_latency, which this run did not probe" in verdict.findings[1].what
+
+
+@pytest.mark.parametrize(("topology", "unasked"), [("any", True), ("same_leaf", True), ("cross_pod", False)])
+def test_so_is_a_bandwidth_whose_probe_did_not_run(
+    bench: Callable[..., Bench],
+    topology: str,
+    unasked: bool,  # noqa: FBT001  parametrized
+) -> None:
+    limits = Limits((), None, bandwidth=(BandwidthLimit("write_bandwidth", 0.9, topology=topology),))
+    (verdict,) = judge([PAIR], [latency()], bench("read_latency", limits=limits))
+    assert ("write_bandwidth" in {finding.check for finding in verdict.findings}) is unasked
     elsewhere = Limits((LatencyLimit("read_latency", 99, 1, "cross_leaf"),), LIMITS.loss)
     assert only(judge([PAIR], [loss()], bench("loss", limits=elsewhere))).outcome is Outcome.PASS
 
@@ -136,7 +152,13 @@ def test_without_the_loss_probe_sequence_errors_decide(
 
 def test_too_few_operations_prove_no_bound(bench: Callable[..., Bench]) -> None:
     short = Sample(
-        PAIR, "read_latency", "p", 0, 1, latencies_ns=(5,) * 1000, counters={"source/rcvd_seq_err": Known(0)}
+        PAIR,
+        "read_latency",
+        "p",
+        0,
+        1,
+        latencies=Histogram.of((5,) * 1000),
+        counters={"source/rcvd_seq_err": Known(0)},
     )
     assert only(judge([PAIR], [short], bench("read_latency"))).findings[-1].outcome is Outcome.UNKNOWN
     failed = Sample(PAIR, "read_latency", "p", 0, 1, error="x", counters={"source/rcvd_seq_err": Known(0)})
@@ -146,7 +168,8 @@ def test_too_few_operations_prove_no_bound(bench: Callable[..., Bench]) -> None:
 def test_without_a_loss_limit_the_counters_are_not_asked(bench: Callable[..., Bench]) -> None:
     limits = Limits(LIMITS.latency, None, latency_samples=300)
     verdict = only(judge([PAIR], [latency()], bench("read_latency", limits=limits)))
-    assert [f.check for f in verdict.findings] == ["read_latency", "path_mtu"]
+    assert [f.check for f in verdict.findings] == ["read_latency", "path_mtu", "outlier"]
+    assert verdict.findings[-1].what.startswith("not compared with others of same_leaf")
     assert verdict.outcome is Outcome.PASS
 
 
@@ -238,3 +261,40 @@ def test_a_port_that_is_not_set_as_meant_fails_its_pairs_however_good_they_are(s
         assert verdict.outcome is Outcome.FAIL
         (finding,) = [f for f in verdict.findings if f.check == "settings"]
         assert finding.what == f"{port} is not set as the policy says: pfc_priorities"
+
+
+def test_pairs_that_were_compared_already_are_judged_by_what_came_of_it(bench: Callable[..., Bench]) -> None:
+    note = Finding("outlier", str(PAIR), Outcome.FAIL, "slow", measured="p50 = 9 us")
+    verdict = only(judged_beside([PAIR], [latency(), loss()], bench(), {PAIR: [note]}))
+    assert verdict.outcome is Outcome.FAIL
+    assert verdict.findings[-1] == note
+    alone = only(judged_beside([PAIR], [latency(), loss()], bench(), {}))
+    assert alone == only(judge([PAIR], [latency(), loss()], bench()))
+
+
+def test_a_slow_pair_among_many_says_so(star: Build) -> None:
+    fabric = star(6)
+    ports = [port.id for port in fabric.node_ports()]
+    pairs = [PairId(a, b) for a in ports for b in ports if a != b]
+    limits = replace(LIMITS, outliers=OutlierLimit(Stance.REFUSE), loss=None)
+    bench = Bench(fabric, limits, probes("read_latency"), {})
+
+    def sample(pair: PairId) -> Sample:
+        took = 90_000 if pair == pairs[7] else 5000
+        return replace(latency(), pair=pair, latencies=Histogram.of([took] * 3000))
+
+    verdicts = judge(pairs, map(sample, pairs), bench)
+    assert [v.pair for v in verdicts if v.outcome is Outcome.FAIL] == [pairs[7]]
+    assert {v.outcome for v in verdicts if v.pair != pairs[7]} == {Outcome.PASS}
+
+
+def test_a_class_that_is_wrong_fails_the_pair_only_where_something_was_measured(
+    bench: Callable[..., Bench],
+) -> None:
+    proof = Proof(Place.SENDS, Outcome.FAIL, "10 packets, 0 in priority 3, 10 in priority 0", "node1/eth1")
+    wrong = replace(bench(), classes={PAIR.source: (proof,)})
+    measured = only(judge([PAIR], [latency(), loss()], wrong))
+    assert (measured.outcome, measured.culprits) == (Outcome.FAIL, ("node1/eth1",))
+    assert [f.outcome for f in measured.findings if f.check == "traffic_class"] == [Outcome.FAIL]
+    absent = only(judge([PAIR], [], wrong))
+    assert not [f for f in absent.findings if f.check == "traffic_class"]

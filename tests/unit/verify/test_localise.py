@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from fabricctl.model.fabric import Fabric
 from fabricctl.model.names import PairId, PortId
-from fabricctl.model.verdict import Outcome, Suspect, Verdict
+from fabricctl.model.verdict import Finding, Outcome, Suspect, Verdict
+from fabricctl.verify.covers import Cover
 from fabricctl.verify.localise import localise
 from fabricctl.verify.schedule import expand
 
@@ -224,7 +230,10 @@ def test_a_spine_that_passing_pairs_may_have_gone_around(clos: Build, suspects: 
     (found,) = suspects(clos(2, 2), one_way)
     assert found.element.startswith("link leaf1/up1 - spine1/eth1")
     assert len(found.ambiguous_with) == 5
-    assert "4 of them may have gone around it" in found.evidence
+    # Those that passed went the other way over these links, which says nothing of this one.
+    assert found.evidence.startswith(
+        "all 4 failed pairs cross it; the 8 that passed clear leaf1, leaf2, node11"
+    )
 
 
 def test_a_single_spine_is_on_every_path(clos: Build, suspects: Run) -> None:
@@ -256,3 +265,157 @@ def test_without_cables_in_the_inventory_the_node_is_named(star: Build, suspects
 def test_only_a_few_cleared_devices_are_named(star: Build, suspects: Run) -> None:
     (found,) = suspects(star(12), touches("node2"))
     assert "clear leaf1, node1, node10, node11, node12, node3 and 6 more" in found.evidence
+
+
+def test_two_nics_under_a_leaf_or_the_leaf_itself_is_ambiguous(clos: Build, suspects: Run) -> None:
+    # Both nodes of leaf1 fail with everyone: the leaf, or the two NICs that are all that was seen of it.
+    (found,) = suspects(clos(3, 1), touches("node11", "node12"))
+    assert found.element == "switch leaf1"
+    assert found.ambiguous_with == ("link node11/eth1 - leaf1/eth1 and link node12/eth1 - leaf1/eth2",)
+    # A third node there that works clears the leaf.
+    star_like = suspects(clos(3, 1), touches("node11"))
+    assert [(s.element, s.ambiguous_with) for s in star_like] == [("link node11/eth1 - leaf1/eth1", ())]
+
+
+def test_one_direction_of_a_trunk(clos: Build, suspects: Run) -> None:
+    def up(pair: PairId) -> bool:
+        return pair.source.device[4] == "1" != pair.target.device[4]
+
+    (found,) = suspects(clos(3, 1), up)
+    assert found.element == "link leaf1/up1 - spine1/eth1 (sending side of leaf1/up1)"
+    assert found.ambiguous_with == ()
+    assert "look at what is sending there" in found.evidence
+
+
+SIGN = "rx_crc_errors_phy +12"
+
+
+def test_a_counter_at_one_end_breaks_a_tie(star: Build, judged: Judged) -> None:
+    fabric = star(2)
+    verdicts = judged(expand(fabric, "all"), lambda _: Outcome.FAIL)
+    (found,) = localise(verdicts, fabric, {PortId("node2", "eth1"): SIGN})
+    assert found.element == "link node2/eth1 - leaf1/eth2"
+    assert found.ambiguous_with == ()
+    assert f"; node2/eth1: {SIGN}; the pairs alone leave it open between this" in found.evidence
+    # A sign at both ends breaks nothing.
+    both = dict.fromkeys((PortId("node1", "eth1"), PortId("node2", "eth1")), SIGN)
+    (found,) = localise(verdicts, fabric, both)
+    assert found.ambiguous_with == ("link node2/eth1 - leaf1/eth2",)
+
+
+def test_a_counter_decides_between_a_leaf_and_two_nics(clos: Build, judged: Judged) -> None:
+    fabric = clos(3, 1)
+    failed = touches("node11", "node12")
+    verdicts = judged(expand(fabric, "all"), lambda p: Outcome.FAIL if failed(p) else Outcome.PASS)
+    signs = dict.fromkeys((PortId("node11", "eth1"), PortId("node12", "eth1")), SIGN)
+    found = localise(verdicts, fabric, signs)
+    assert [s.element for s in found] == ["link node11/eth1 - leaf1/eth1", "link node12/eth1 - leaf1/eth2"]
+    assert all(s.ambiguous_with == () and "the counters do not" in s.evidence for s in found)
+
+
+def slowed(verdicts: Iterable[Verdict], slow: Callable[[PairId], bool]) -> tuple[Verdict, ...]:
+    return tuple(
+        replace(
+            v, findings=(*v.findings, Finding("outlier", "", Outcome.PASS, "slow", measured="p50 = 9 us"))
+        )
+        if slow(v.pair)
+        else v
+        for v in verdicts
+    )
+
+
+def test_slow_pairs_are_localised_apart_from_failed_ones(star: Build, judged: Judged) -> None:
+    fabric, bad = star(6), touches("node2")
+    verdicts = judged(expand(fabric, "all"), lambda p: Outcome.FAIL if bad(p) else Outcome.PASS)
+    found = localise(slowed(verdicts, lambda p: touches("node4")(p) and not bad(p)), fabric)
+    assert [s.element for s in found] == ["link node2/eth1 - leaf1/eth2", "link node4/eth1 - leaf1/eth4"]
+    assert found[0].evidence.startswith("all 10 failed pairs cross it; the 20 that passed clear leaf1, ")
+    assert found[1].evidence.startswith(
+        "all 8 slow pairs cross it; the 12 that are as fast as their class clear leaf1, node1, "
+    )
+    all_slow = slowed(judged(expand(fabric, "all"), lambda _: Outcome.PASS), lambda _: True)
+    assert "; no pair is as fast as its class; " in localise(all_slow, fabric)[0].evidence
+
+
+def test_a_slow_pair_whose_way_is_fast_with_others(star: Build, judged: Judged) -> None:
+    fabric = star(4)
+    verdicts = judged(expand(fabric, "all"), lambda _: Outcome.PASS)
+
+    def most(pair: PairId) -> bool:
+        lucky = {("node2", "node4"), ("node4", "node2")}
+        return touches("node2")(pair) and (pair.source.device, pair.target.device) not in lucky
+
+    (found,) = localise(slowed(verdicts, most), fabric)
+    assert found.evidence.startswith(
+        "4 of 6 pairs that cross it are slow; the 2 that are as fast as their class"
+    )
+
+
+def test_what_is_too_much_to_search_is_said(star: Build, suspects: Run) -> None:
+    # Five nodes fail among themselves and nothing else of them was measured: four links explain it, at least.
+    names = [f"node{n}" for n in range(1, 6)]
+
+    def among(pair: PairId) -> bool:
+        return {pair.source.device, pair.target.device} <= set(names)
+
+    found = suspects(star(7), among, dark=lambda p: touches(*names)(p) and not among(p))
+    assert len(found) == 4
+    assert all("too many elements at once to be sure that these are the fewest" in s.evidence for s in found)
+    assert {pair for s in found for pair in s.explains} == {p for p in expand(star(7), "all") if among(p)}
+
+
+def test_other_sets_are_named_where_they_differ(star: Build, suspects: Run) -> None:
+    # A ring of four that fails, the leaf cleared by two others: nodes 1 and 3, or nodes 2 and 4.
+    ring = {frozenset(("node1", "node2")), frozenset(("node2", "node3"))}
+    ring |= {frozenset(("node3", "node4")), frozenset(("node4", "node1"))}
+
+    def failed(pair: PairId) -> bool:
+        return frozenset((pair.source.device, pair.target.device)) in ring
+
+    names = [f"node{n}" for n in range(1, 5)]
+    found = suspects(star(6), failed, dark=lambda p: touches(*names)(p) and not failed(p))
+    assert [s.element.split("/")[0] for s in found] == ["link node1", "link node3"]
+    assert {s.ambiguous_with for s in found} == {
+        ("link node2/eth1 - leaf1/eth2 and link node4/eth1 - leaf1/eth4",)
+    }
+
+
+def test_sets_that_single_swaps_come_to_are_not_named_again(
+    star: Build, suspects: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other, third, fourth = (0,), (1,), (2,), (3,)
+    found = Cover(((one, third), (one, fourth), (other, third), (other, fourth)))
+    monkeypatch.setattr("fabricctl.verify.localise.covers", lambda *_: (found,))
+    held = suspects(star(4), lambda _: True)
+    assert sorted(len(s.ambiguous_with) for s in held) == [1, 1]
+    assert not any(" and " in name for s in held for name in s.ambiguous_with)
+
+
+def test_a_failed_pair_whose_target_has_no_cable_in_the_inventory(clos: Build, judged: Judged) -> None:
+    base = clos(2, 1)
+    fabric = replace(base, links=tuple(link for link in base.links if "node22" not in str(link)))
+    bad = touches("node11")
+    verdicts = judged(expand(fabric, "all"), lambda p: Outcome.FAIL if bad(p) else Outcome.PASS)
+    (found,) = localise(verdicts, fabric)
+    assert found.element == "link node11/eth1 - leaf1/eth1"
+    assert "clear leaf1, leaf2, node12, node21, node22, spine1" in found.evidence
+
+
+@settings(max_examples=40, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(st.integers(0, 1 << 30))
+def test_the_true_element_is_named_and_alone_if_it_can_be_known(faults: Any, seed: int) -> None:
+    """As ``tests/bench/localise.py`` counts over thousands: a single fault is always found."""
+    case = faults.random_case(random.Random(seed))  # noqa: S311  fabrics to be repeated
+    truth = frozenset(min(case.same(f.element)) for f in case.visible)
+    suspects = localise(case.verdicts(), case.world.fabric)
+    names = faults.named(suspects)
+    assert bool(names) == bool(any(case.causes.values()))
+    if not case.visible or not case.alone:
+        return
+    everything = set().union(*names)
+    fewer = len(truth) > 1 and case.explanations(len(truth) - 1)
+    if not fewer:
+        assert all(case.same(f.element) & everything for f in case.visible)
+    if case.explanations(len(truth)) == [truth] and not case.two_for_one(truth):
+        said = {frozenset(min(case.same(name)) for name in held) for held in names}
+        assert said == {frozenset({name}) for name in truth}

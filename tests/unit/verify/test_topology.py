@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from fabricctl.model.fabric import Fabric, Link
 from fabricctl.model.names import PairId, PortId
-from fabricctl.verify.topology import Element, Kind, Paths, classify
+from fabricctl.verify.topology import Classes, Element, Kind, Paths, classify
 
 Build = Callable[..., Fabric]
 
@@ -83,3 +83,40 @@ def test_a_port_without_a_cable_has_no_link_on_its_way(clos: Build) -> None:
     path = Paths(replace(fabric, links=fabric.links[1:])).of(pair("node11/eth1", "node12/eth1"))
     assert path.source_link is None or path.target_link is None
     assert path.certain == frozenset()
+
+
+def test_what_part_of_the_traffic_crosses_what(clos: Build) -> None:
+    fabric = clos()
+    way = Paths(fabric).way("leaf1", "leaf2")
+    assert (way.hops, set(way.possible.values())) == (2, {0.5})
+    assert names(way.onward) == {"link leaf1/up1 - spine1/eth1", "link leaf1/up2 - spine2/eth1"}
+    back = Paths(fabric).way("leaf2", "leaf1")
+    assert names(back.onward) == {"link leaf2/up1 - spine1/eth2", "link leaf2/up2 - spine2/eth2"}
+    # A second cable to spine1 draws a third of the traffic, so that spine1 has two thirds.
+    more = Link(PortId("leaf1", "up9"), PortId("spine1", "eth9"))
+    wider = Paths(replace(fabric, links=(*fabric.links, more))).way("leaf1", "leaf2")
+    shares = {str(element): round(share, 3) for element, share in wider.possible.items()}
+    assert shares["switch spine1"] == 0.667
+    assert shares["link leaf1/up9 - spine1/eth9"] == shares["switch spine2"] == 0.333
+
+
+def test_classes_are_the_same_as_one_by_one(clos: Build, star: Build) -> None:
+    for fabric in (clos(3, 2, pods=True), clos(2, 1), star(3, 2), replace(clos(), links=())):
+        classes = Classes(Paths(fabric))
+        ports = [port.id for port in fabric.node_ports()]
+        for pair in (PairId(a, b) for a in ports for b in ports):
+            assert classes.of(pair)[0] is classify(fabric, pair)
+            assert classes.of(pair) is classes.of(pair) or pair.source == pair.target
+
+
+def test_pairs_are_alike_by_their_way_and_their_nics(clos: Build) -> None:
+    fabric = clos()
+    classes = Classes(Paths(fabric))
+    assert classes.of(pair("node11/eth1", "node12/eth1"))[1] == "same_leaf over 1 switch, rxe ?G"
+    assert classes.of(pair("node11/eth1", "node21/eth1"))[1] == "cross_leaf over 3 switches, rxe ?G"
+    fast = replace(fabric.devices[0], driver="mlx5")
+    fast = replace(fast, ports=(replace(fast.ports[0], speed_gbps=400),))
+    mixed = Classes(Paths(replace(fabric, devices=(fast, *fabric.devices[1:]))))
+    assert mixed.of(pair("node11/eth1", "node12/eth1"))[1] == "same_leaf over 1 switch, mlx5 400G to rxe ?G"
+    bare = Classes(Paths(replace(fabric, links=())))
+    assert bare.of(pair("node11/eth1", "node12/eth1"))[1] == "same_leaf, rxe ?G"

@@ -1,0 +1,148 @@
+"""What verify runs saw: samples while they run, all of it when they have concluded."""
+
+from __future__ import annotations
+
+import base64
+import sqlite3
+import sys
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from fabricctl.errors import WireError
+from fabricctl.model.codec import decode, encode
+from fabricctl.model.evidence import Evidence
+from fabricctl.model.names import PortId
+from fabricctl.model.probe import Sample
+from fabricctl.model.verdict import Verdict
+from fabricctl.model.verdicts import Alike, Verdicts
+from fabricctl.store import batches
+from fabricctl.store.migrations import renewed
+from fabricctl.store.sql import Sql, packed
+
+_PIECES = ("fabric", "policy", "agents", "verdicts", "suspects", "samples", "readings")
+
+
+class Seen(Sql):
+    """What verify saw and concluded."""
+
+    def put_probed(self, run_id: str, batch: Sequence[Sample], couples: int) -> None:
+        """Keep what some couples measured, all or none: a run that is killed has them when it goes on."""
+        with self._transaction():
+            self._connection.execute(
+                "INSERT INTO probed (run_id, number, couples, samples) VALUES (?,"
+                " (SELECT count(*) FROM probed WHERE run_id = ?), ?, ?)",
+                (run_id, run_id, couples, batches.pack(batch)),
+            )
+
+    def probed(self, run_id: str, wanted: batches.Wanted | None = None) -> Iterator[Sample]:
+        """Walk what has been kept so far, batch by batch, in the order in which it was measured.
+
+        Parameters
+        ----------
+        wanted
+            Says by source and target, as text, whether a pair's samples are wanted; None is all.
+
+        Raises
+        ------
+        WireError
+            They were written by another version, or are damaged.
+        """
+        for (number,) in self._rows("SELECT number FROM probed WHERE run_id = ? ORDER BY number", (run_id,)):
+            ((blob,),) = self._rows(
+                "SELECT samples FROM probed WHERE run_id = ? AND number = ?", (run_id, number)
+            )
+            yield from batches.unpack(blob, wanted)
+
+    def is_concluded(self, run_id: str) -> bool:
+        """Say whether a verify run has its verdicts."""
+        return bool(self._rows("SELECT 1 FROM evidence WHERE run_id = ?", (run_id,)))
+
+    def put_verify(self, run_id: str, evidence: Evidence) -> None:
+        """Keep everything that a verify run saw and concluded, in place of what it kept before.
+
+        What was kept as it went is dropped, unless most of its verdicts are alike: then the evidence holds
+        only the samples of the others, and `probed` has all.
+        """
+        held: dict[str, Any] = {name: getattr(evidence, name) for name in _PIECES}
+        alike = held["verdicts"] if isinstance(held["verdicts"], Verdicts) else None
+        if alike is not None:
+            held["verdicts"] = tuple(alike.whole.values())
+        pieces = [packed(encode(held[name])) for name in _PIECES]
+        marks = ", ".join("?" * len(_PIECES))
+        with self._transaction():
+            self._connection.execute(
+                f"INSERT OR REPLACE INTO evidence (run_id, {', '.join(_PIECES)}) VALUES (?, {marks})",  # noqa: S608  constants
+                (run_id, *pieces),
+            )
+            if alike is None:
+                self._connection.execute("DELETE FROM probed WHERE run_id = ?", (run_id,))
+                self._connection.execute("DELETE FROM alike WHERE run_id = ?", (run_id,))
+            else:
+                self._connection.execute(
+                    "INSERT OR REPLACE INTO alike (run_id, verdicts) VALUES (?, ?)", (run_id, _told(alike))
+                )
+
+    def verify(self, run_id: str) -> Evidence | None:
+        """Return what a verify run saw and concluded, None if it has not got so far.
+
+        Of a large run the samples are those of the verdicts that are kept by themselves; `probed` has all.
+        """
+        rows = self._rows("SELECT * FROM evidence WHERE run_id = ?", (run_id,))
+        if not rows:
+            return None
+        pieces = {name: self._unpack(rows[0][name]) for name in _PIECES}
+        pieces["samples"] = [renewed(sample) for sample in pieces["samples"]]
+        alike = self._rows("SELECT verdicts FROM alike WHERE run_id = ?", (run_id,))
+        if not alike:
+            return decode(Evidence, pieces)
+        verdicts = self._verdicts(alike[0], pieces.pop("verdicts"))
+        return replace(decode(Evidence, pieces), verdicts=verdicts)
+
+    def _verdicts(self, row: sqlite3.Row, whole: Any) -> Verdicts:
+        told = self._unpack(row["verdicts"])
+        try:
+            ports = tuple(PortId.parse(port) for port in told["ports"])
+            codes = _array(told["codes"])
+            held = iter(decode(tuple[Verdict, ...], whole))
+            places = [place for place, code in enumerate(codes) if not code]
+            return Verdicts(
+                ports,
+                _array(told["sources"]),
+                _array(told["targets"]),
+                codes,
+                decode(tuple[Alike, ...], told["alike"]),
+                dict(zip(places, held, strict=True)),
+            )
+        except (KeyError, TypeError, ValueError) as exc:
+            step = "they were written by another version, or the file is damaged: restore it from a backup"
+            raise WireError(f"stored verdicts cannot be understood: {exc!r}", next_step=step) from exc
+
+
+def _told(verdicts: Verdicts) -> bytes:
+    return packed(
+        {
+            "ports": [str(port) for port in verdicts.ports],
+            "alike": encode(verdicts.alike),
+            **{name: _text(getattr(verdicts, name)) for name in ("sources", "targets", "codes")},
+        }
+    )
+
+
+def _text(numbers: array[int]) -> str:
+    """Return numbers as text, the lowest byte first on every machine."""
+    return f"{numbers.typecode}{base64.b64encode(_swapped(numbers).tobytes()).decode()}"
+
+
+def _array(text: str) -> array[int]:
+    found: array[int] = array(text[0], base64.b64decode(text[1:]))
+    return _swapped(found)
+
+
+def _swapped(numbers: array[int]) -> array[int]:
+    if sys.byteorder == "little":
+        return numbers
+    other = array(numbers.typecode, numbers)
+    other.byteswap()
+    return other

@@ -1,0 +1,254 @@
+"""The loss probe's judge: trains, counters where there are no trains, and what contradicts."""
+
+from __future__ import annotations
+
+import pytest
+
+from fabricctl.model.histogram import Histogram
+from fabricctl.model.names import PairId, PortId
+from fabricctl.model.policy import Limits, LossLimit
+from fabricctl.model.probe import Sample
+from fabricctl.model.reading import Entry, Known, Missing
+from fabricctl.model.stats import interval, upper_bound
+from fabricctl.model.verdict import Finding, Outcome
+from fabricctl.plugin import retries
+from fabricctl.probes.loss import counters, spec
+from fabricctl.probes.loss.judge import judge
+from fabricctl.probes.loss.rate import Counted, design_effect, strongest, student_t
+
+PAIR = PairId(PortId("node1", "eth1"), PortId("node2", "eth1"))
+NONE = LossLimit(max_rate=0.0, bound_rate=1e-3, confidence=0.95)
+SOME = LossLimit(max_rate=1e-2, bound_rate=5e-2, confidence=0.95)
+
+
+def sample(numbers: dict[str, int], **fields: object) -> Sample:
+    return Sample(PAIR, "loss", "native 1", 0.0, 1.0, numbers=numbers, **fields)  # type: ignore[arg-type]  # by name
+
+
+def one(*samples: Sample, limit: LossLimit | None = NONE) -> Finding:
+    (finding,) = judge(PAIR, "same_leaf", samples, Limits((), limit))
+    assert finding.check == "loss"
+    assert "\n" not in finding.what
+    assert (finding.next_step == "") is (finding.outcome is Outcome.PASS)
+    return finding
+
+
+def trains(sent: int, missing: int, **numbers: int) -> dict[str, int]:
+    return {"sent": sent, "missing": missing, "corrupt": 0, **numbers}
+
+
+def counted(**entries: int) -> dict[str, Entry]:
+    return {name.replace("__", "/"): Known(rise) for name, rise in entries.items()}
+
+
+class TestWords:
+    def test_events_and_packets_are_told(self) -> None:
+        finding = one(sample(trains(6000, 7, events=3)))
+        assert finding.what == "7 of 6000 packets lost in 3 events; rate 0.00047 .. 0.0024 at 95 %, limit 0"
+        assert "lost in 1 event;" in one(sample(trains(6000, 7, events=1))).what
+        assert "lost; rate" in one(sample(trains(6000, 7))).what
+
+    def test_what_else_happened_is_told_and_is_no_loss(self) -> None:
+        finding = one(sample(trains(6000, 0, reordered=4, late=1, duplicate=2, unclear=3)))
+        assert finding.outcome is Outcome.PASS
+        assert finding.what == (
+            "0 of 6000 packets lost; loss < 0.0005 at 95 %, bound 0.001; 4 came out of order;"
+            " 1 came after the next train; 2 came twice;"
+            " 3 cannot be told (an older packet lay in their place)"
+        )
+
+    @pytest.mark.parametrize(
+        ("lossy", "of", "said"),
+        [
+            ((3, 11), 16, "; 2 of 16 paths lose: queue pairs 3, 11; "),
+            ((5,), 8, "; 1 of 8 paths loses: queue pair 5; "),
+            (range(1, 9), 8, "; all 8 paths lose; "),
+            (range(1, 11), 16, "; 10 of 16 paths lose: queue pairs 1, 2, 3, 4, 5, 6, 7, 8, ...; "),
+            ((1,), 1, "lost; rate"),
+        ],
+    )
+    def test_the_paths_that_lose_are_named(self, lossy: tuple[int, ...], of: int, said: str) -> None:
+        paths = tuple({"sent": 1000, "missing": int(path in lossy)} for path in range(1, of + 1))
+        assert said in one(sample(trains(1000 * of, len(lossy)), numbers_by_path=paths)).what
+
+    def test_bursts_make_the_interval_wider_and_it_says_so(self) -> None:
+        batches = {"batches": 30, "batch_packets": 200, "batch_lost": 20, "batch_squares": 4 * 25}
+        finding = one(sample(trains(6000, 20, events=4, **batches)))
+        assert finding.what.endswith(" at 95 %, wider for bursts, limit 0")
+        effect, _ = design_effect(batches)
+        low, high = Counted(6000, 20, 4, effect, 30).interval()
+        assert f"rate {low:.2g} .. {high:.2g} at 95 %" in finding.what
+        assert low < interval(20, 6000)[0] < interval(20, 6000)[1] < high
+
+    def test_total_loss_points_at_the_mtu(self) -> None:
+        finding = one(sample(trains(1024, 1024, events=8)))
+        assert finding.outcome is Outcome.FAIL
+        assert finding.what == "1024 of 1024 packets lost in 8 events; not one full-size packet arrived"
+        assert "MTU" in finding.next_step
+
+
+class TestContradiction:
+    GAPS = counted(source__packet_seq_err=2, target__out_of_sequence=3, target__packet_seq_err=9)
+
+    def test_gaps_without_a_loss_are_no_pass_where_none_is_tolerated(self) -> None:
+        finding = one(sample(trains(6000, 0), counters=self.GAPS))
+        assert finding.outcome is Outcome.UNKNOWN
+        assert finding.what == (
+            "0 of 6000 packets lost; loss < 0.0005 at 95 %, but the NICs counted gaps meanwhile"
+            " (packet_seq_err +2 at the source, out_of_sequence +3 at the target): other packets of the port"
+            " were lost, or overtaken; the NIC sent again meanwhile: packet_seq_err +2"
+        )
+
+    def test_packets_that_trains_saw_overtaken_explain_them(self) -> None:
+        for name in ("reordered", "late"):
+            finding = one(sample(trains(6000, 0, **{name: 1}), counters=self.GAPS))
+            assert finding.outcome is Outcome.PASS
+
+    def test_where_some_loss_is_tolerated_the_trains_bound_decides(self) -> None:
+        assert one(sample(trains(6000, 0), counters=self.GAPS), limit=SOME).outcome is Outcome.PASS
+
+    def test_gaps_of_the_other_direction_and_retries_decide_nothing(self) -> None:
+        other = counted(target__packet_seq_err=5, source__out_of_sequence=5, source__roce_adp_retrans=3)
+        finding = one(sample(trains(6000, 0), counters=other))
+        assert finding.outcome is Outcome.PASS
+        assert finding.what.endswith("; the NIC sent again meanwhile: roce_adp_retrans +3")
+
+    def test_a_loss_stays_a_failure(self) -> None:
+        assert one(sample(trains(6000, 1), counters=self.GAPS)).outcome is Outcome.FAIL
+
+
+class TestCounters:
+    def judge(self, operations: int, limit: LossLimit | None = NONE, **entries: int) -> Finding:
+        return one(sample({"operations": operations}, counters=counted(**entries)), limit=limit)
+
+    def test_nothing_sent_again_passes_and_names_the_tier(self) -> None:
+        finding = self.judge(6000, source__RetransSegs=0)
+        assert finding.outcome is Outcome.PASS
+        assert finding.what == (
+            "0 gaps in 6000 packets by NIC counters (no UC on this NIC): none moved;"
+            " events < 0.0005 at 95 %, bound 0.001"
+        )
+        assert (finding.measured, finding.samples) == ("0 of 6000 (< 0.0005 at 95 %)", 6000)
+
+    def test_gaps_fail(self) -> None:
+        finding = self.judge(6000, source__seq_err_naks_rcvd=2, source__to_retransmits=2)
+        low, high = interval(2, 6000)
+        assert finding.outcome is Outcome.FAIL
+        assert finding.what == (
+            "2 gaps in 6000 packets by NIC counters (no UC on this NIC):"
+            " seq_err_naks_rcvd +2, to_retransmits +2;"
+            f" rate {low:.2g} .. {high:.2g} of events at 95 %, limit 0"
+        )
+
+    def test_retransmissions_alone_leave_it_open(self) -> None:
+        finding = self.judge(6000, source__packet_seq_err=0, source__local_ack_timeout_err=3)
+        assert finding.outcome is Outcome.UNKNOWN
+        assert "3 retransmissions may hide losses at the end of a train" in finding.what
+
+    def test_too_few_packets_are_unknown(self) -> None:
+        finding = self.judge(2994, source__packet_seq_err=0)
+        assert finding.outcome is Outcome.UNKNOWN
+        assert "too few packets to show 0.001 (2995 without an event would)" in finding.what
+
+    def test_tolerated_events_pass_within_the_bound(self) -> None:
+        assert self.judge(6000, SOME, source__packet_seq_err=20).outcome is Outcome.PASS
+        assert self.judge(6000, SOME, source__packet_seq_err=70).outcome is Outcome.FAIL
+
+    def test_no_counter_or_nothing_sent_is_unknown(self) -> None:
+        for finding in (
+            one(sample({"operations": 6000}, counters={"source/packet_seq_err": Missing("gone")})),
+            self.judge(6000, target__packet_seq_err=0),
+            self.judge(0, source__packet_seq_err=0),
+        ):
+            assert finding.outcome is Outcome.UNKNOWN
+            assert finding.what.startswith("loss was not measured: by NIC counters (no UC on this NIC), and")
+
+    def test_without_a_limit_it_passes_and_says_so(self) -> None:
+        finding = self.judge(6000, None, source__packet_seq_err=1)
+        assert finding.outcome is Outcome.PASS
+        assert finding.what.endswith(
+            f"; events < {upper_bound(1, 6000):.2g} at 95 %; the policy has no limit"
+        )
+
+    def test_trains_and_counters_are_judged_apart(self) -> None:
+        found = judge(
+            PAIR,
+            "same_leaf",
+            [sample(trains(6000, 0)), sample({"operations": 6000}, counters=counted(source__RTO=0))],
+            Limits((), NONE),
+        )
+        assert [f.outcome for f in found] == [Outcome.PASS, Outcome.PASS]
+        assert [counters.TIER in f.what for f in found] == [True, False]
+
+
+def test_iwarp_is_unknown_with_the_reason() -> None:
+    finding = one(sample({}, error=spec.ON_IWARP, error_kind="setup"))
+    assert finding.outcome is Outcome.UNKNOWN
+    assert finding.what == f"loss cannot be measured here: {spec.ON_IWARP}"
+    assert "RoCE" in finding.next_step
+
+
+class TestRate:
+    def test_student_t_is_that_of_the_tables(self) -> None:
+        assert [round(student_t(n, 0.95), 3) for n in (2, 4, 10, 30)] == [4.303, 2.776, 2.228, 2.042]
+        assert round(student_t(2, 0.9), 3) == 2.92
+
+    def test_independent_losses_have_an_effect_of_about_one_and_bursts_of_their_length(self) -> None:
+        alike = {"batches": 20, "batch_packets": 1000, "batch_lost": 40, "batch_squares": 80}
+        assert design_effect(alike) == (1.0, 20)
+        once = {"batches": 20, "batch_packets": 1000, "batch_lost": 8, "batch_squares": 64}
+        effect, _ = design_effect(once)
+        assert effect == pytest.approx(8, rel=1e-3)
+        assert strongest([alike, once]) == (effect, 20)
+        assert strongest([]) == (1.0, 0)
+
+    @pytest.mark.parametrize(
+        ("numbers", "found"),
+        [
+            ({}, (1.0, 0)),
+            ({"batches": 1, "batch_packets": 9, "batch_lost": 1, "batch_squares": 1}, (1.0, 0)),
+            ({"batches": 4, "batch_packets": 0, "batch_lost": 0, "batch_squares": 0}, (1.0, 0)),
+            ({"batches": 4, "batch_packets": 9, "batch_lost": 37, "batch_squares": 0}, (1.0, 0)),
+            ({"batches": 4, "batch_packets": 9, "batch_lost": 0, "batch_squares": 0}, (1.0, 4)),
+            ({"batches": 4, "batch_packets": 9, "batch_lost": 36, "batch_squares": 324}, (1.0, 4)),
+        ],
+    )
+    def test_what_says_nothing_of_bursts(self, numbers: dict[str, int], found: tuple[float, int]) -> None:
+        assert design_effect(numbers) == found
+
+    def test_the_stated_interval_is_never_the_narrower_one(self) -> None:
+        for lost, effect in ((0, 1.0), (1, 1.0), (20, 1.0), (20, 5.0), (20, 1e9), (6000, 1.0)):
+            stated, exact = Counted(6000, lost, 1, effect, 30), interval(lost, 6000)
+            low, high = stated.interval()
+            assert 0 <= low <= exact[0] <= exact[1] <= high <= 1
+            assert stated.upper_bound(0.95) >= upper_bound(lost, 6000)
+        assert Counted(6000, 0, 0, 1.0, 30).interval() == interval(0, 6000)
+        assert Counted(6000, 20, 4, 5.0, 30).is_bursty
+        assert not Counted(6000, 20, 4, 5.0, 0).is_bursty
+        assert Counted(6000, 20, 4, 5.0, 30).upper_bound(0.5) == upper_bound(20, 6000, 0.5)
+
+
+class TestRetries:
+    def test_steps_of_the_latency_are_told(self) -> None:
+        fast = [10_000 + n for n in range(997)]
+        assert retries.steps(Histogram.of([*fast, 8_600_000, 8_700_000, 67_000_000])) == (
+            "; 3 of 1000 took over 4 ms more than the median:"
+            " sent again after a timeout, or a host stood still"
+        )
+        assert retries.steps(Histogram.of(fast)) == ""
+        assert retries.steps(Histogram()) == ""
+
+    def test_gaps_are_a_finding_where_no_loss_is_tolerated(self) -> None:
+        samples = [sample({}, counters=counted(source__rcvd_seq_err=2, target__out_of_seq_request=1))]
+        (finding,) = retries.findings("read_latency", PAIR, samples, NONE)
+        assert (finding.check, finding.outcome) == ("retransmission", Outcome.UNKNOWN)
+        assert finding.measured == "rcvd_seq_err +2 at the source, out_of_seq_request +1 at the target"
+        assert finding.what.startswith(f"while read_latency ran, the NICs counted gaps: {finding.measured};")
+        assert retries.findings("read_latency", PAIR, samples, SOME) == ()
+        assert retries.findings("read_latency", PAIR, samples, None) == ()
+
+    @pytest.mark.parametrize("name", sorted(retries.RETRIES))
+    def test_retransmissions_alone_are_no_finding(self, name: str) -> None:
+        samples = [sample({}, counters={f"source/{name}": Known(5)})]
+        assert retries.findings("read_latency", PAIR, samples, NONE) == ()
+        assert retries.remark(samples) == f"; the NIC sent again meanwhile: {name} +5"

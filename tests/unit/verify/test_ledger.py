@@ -1,0 +1,171 @@
+"""A large run keeps little and says the same: what is left out, absent, set wrongly, or comes later."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fabricctl.agent.simulated import ENGINE
+from fabricctl.model.fabric import Fabric
+from fabricctl.model.names import PairId, PortId
+from fabricctl.model.policy import BandwidthLimit, LatencyLimit
+from fabricctl.model.probe import Sample
+from fabricctl.model.verdict import Outcome
+from fabricctl.model.verdicts import Verdicts, outcomes
+from fabricctl.plugin import finder
+from fabricctl.plugin.protocols import RunReport
+from fabricctl.store import Store
+from fabricctl.transport import connect
+from fabricctl.verify import ledger
+from fabricctl.verify.flow import Means, Request, verify
+from fabricctl.verify.judge import Bench
+from fabricctl.verify.ledger import Kept, Ledger
+from fabricctl.verify.pairs import Pairs
+from fabricctl.verify.simulation import simulated_launch
+
+BENCH = Path(__file__).parents[2] / "bench" / "thousand.py"
+
+
+def _bench() -> Any:
+    spec = importlib.util.spec_from_file_location("bench_thousand", BENCH)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+bench = _bench()
+REQUEST = Request(pairs="all", probes=("read_latency", "loss"), engine=ENGINE)
+
+
+@pytest.fixture(autouse=True)
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger, "WHOLE_PAIRS", 0)
+
+
+def run(folder: Path, nodes: int = 6, request: Request = REQUEST, **means: Any) -> RunReport:
+    folder.mkdir(exist_ok=True)
+    fabric = bench.make_fabric(nodes, str(folder / "inventory.yml"))
+    policy = means.pop("policy", bench.POLICY)
+    with Store.open(folder / "store.sqlite") as store, connect() as way:
+        return verify(fabric, policy, request, Means(way, store, launch=simulated_launch(fabric), **means))
+
+
+def test_what_there_was_no_time_for_is_unknown_and_says_so(tmp_path: Path) -> None:
+    report = run(tmp_path, 8, replace(REQUEST, time_budget_s=1e-6))
+    counts = outcomes(report.verdicts)
+    assert counts.total() == 56
+    assert counts[Outcome.UNKNOWN] >= 40
+    assert counts[Outcome.PASS] + counts[Outcome.UNKNOWN] == 56
+    assert isinstance(report.verdicts, Verdicts)
+    left = [same for same in report.verdicts.alike if same.outcome is Outcome.UNKNOWN]
+    assert [f.what for same in left for f in same.findings] == [
+        "not measured: left out: --time-budget 1e-06 s was used up"
+    ]
+    assert {certificate.outcome for certificate in report.certificates} == {Outcome.UNKNOWN}
+
+
+def test_ports_that_are_set_wrongly_fail_whatever_was_measured(tmp_path: Path) -> None:
+    bad = PortId("node0002", "eth1")
+
+    def deviations(readings: Mapping[str, Any]) -> Mapping[PortId, str]:
+        del readings
+        return {bad: "mtu 1500, not 9000"}
+
+    report = run(tmp_path, deviations=deviations)
+    failed = {v.pair for v in report.verdicts if v.outcome is Outcome.FAIL}
+    assert failed == {v.pair for v in report.verdicts if bad in {v.pair.source, v.pair.target}}
+    assert len(failed) == 10
+    assert report.suspects == ()
+    assert {c.port.device for c in report.certificates if c.outcome is not Outcome.PASS} == {"node0002"}
+
+
+@pytest.mark.parametrize("missing", ["write_latency", "write_bandwidth"])
+def test_what_the_policy_limits_and_nobody_probed_is_unknown(tmp_path: Path, missing: str) -> None:
+    limits = bench.POLICY.limits
+    if missing == "write_latency":
+        limits = replace(limits, latency=(*limits.latency, LatencyLimit(missing, 50.0, 9_000)))
+    else:
+        limits = replace(limits, bandwidth=(BandwidthLimit(missing, min_gbps=1.0),))
+    report = run(tmp_path, 3, policy=replace(bench.POLICY, limits=limits))
+    assert outcomes(report.verdicts) == {Outcome.UNKNOWN: 6}
+
+
+def test_rounds_of_both_kinds_are_judged_together(tmp_path: Path) -> None:
+    report = run(tmp_path, 4, replace(REQUEST, probes=("read_latency", "loss", "write_bandwidth")))
+    with Store.open(tmp_path / "store.sqlite") as store:
+        kept = Counter(sample.probe for sample in store.probed(report.run.id))
+    assert kept == {"read_latency": 12, "loss": 12, "write_bandwidth": 12}
+    shown = [verdict for verdict in report.verdicts if len(verdict.findings) > 1]
+    assert {f.check for f in shown[0].findings} >= {"read_latency", "loss", "write_bandwidth"}
+
+
+def made(samples: list[Sample], nodes: int = 3) -> tuple[Ledger, Fabric]:
+    fabric = bench.make_fabric(nodes, "/i.yml")
+    ports = [port.id for port in fabric.node_ports()]
+    pairs = Pairs.of([PairId(ports[0], ports[1]), PairId(ports[1], ports[0])])
+    pairs = Pairs(tuple(ports), pairs.sources, pairs.targets)
+    probes = {name: finder.probe(name) for name in ("read_latency", "loss")}
+
+    def recall(wanted: Any) -> list[Sample]:
+        return [s for s in samples if wanted is None or wanted(str(s.pair.source), str(s.pair.target))]
+
+    kept = Kept(lambda batch, _: samples.extend(batch), recall)
+    return Ledger(fabric, bench.POLICY.limits, pairs, probes, kept), fabric
+
+
+def _sample(pair: PairId, probe: str, error: str = "") -> Sample:
+    return Sample(pair, probe, "simulated 1", 1.0, 0.1, error=error, error_kind="setup" if error else "")
+
+
+def test_pairs_that_come_later_have_verdicts_too() -> None:
+    kept: list[Sample] = []
+    book, fabric = made(kept)
+    ports = [port.id for port in fabric.node_ports()]
+    one, later = PairId(ports[0], ports[1]), PairId(ports[2], ports[0])
+    assert not book.has(one, ("loss",))
+    book.take([_sample(one, "loss", "no device"), _sample(later, "loss", "no device")])
+    assert book.has(one, ("loss",))
+    assert not book.has(one, ("loss", "read_latency"))
+    assert list(book.pairs) == [one, one.reverse, later]
+    assert kept == []
+    account = book.conclude(Bench(fabric, bench.POLICY.limits, {}, {}))
+    assert len(kept) == 2
+    assert [verdict.pair for verdict in account.verdicts] == [one, one.reverse, later]
+    assert {verdict.outcome for verdict in account.verdicts} == {Outcome.UNKNOWN}
+    assert book.conclude(Bench(fabric, bench.POLICY.limits, {}, {})).verdicts is account.verdicts
+
+
+def test_what_was_measured_is_not_left_out_later() -> None:
+    book, fabric = made([])
+    one = PairId(*[port.id for port in fabric.node_ports()][:2])
+    book.take([_sample(one, "loss", "no device")])
+    book.leave_out(_sample(one, "loss", "left out"))
+    book.leave_out(_sample(one.reverse, "loss", "left out"))
+    account = book.conclude(Bench(fabric, bench.POLICY.limits, {}, {}))
+    assert [v.findings[0].what for v in account.verdicts][1] == "not measured: left out"
+    assert "left out" not in str(account.verdicts[0])
+
+
+def test_a_ledger_that_recalls_has_what_was_kept() -> None:
+    kept: list[Sample] = []
+    book, fabric = made(kept)
+    one = PairId(*[port.id for port in fabric.node_ports()][:2])
+    book.take([_sample(p, name) for p in (one, one.reverse) for name in ("read_latency", "loss")])
+    book.flush()
+    other, _ = made(kept)
+    other.recall()
+    assert other.taken == book.taken == 4
+    assert other.has(one, ("read_latency", "loss"))
+    assert other.has(one.reverse, ("read_latency", "loss"))
+    bare = Bench(fabric, bench.POLICY.limits, {}, {})
+    assert list(other.conclude(bare).verdicts) == list(book.conclude(bare).verdicts)
