@@ -1,4 +1,4 @@
-"""The agent's command line: ``python3 agent.pyz --idle-s 120``, or ``--self-test``."""
+"""The agent's command line: ``python3 agent.pyz --idle-s 120 --engine auto``, or ``--self-test``."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ def main(arguments: list[str]) -> int:
         )
     if arguments == ["--self-test"]:
         return _self_test()
-    if len(arguments) == 2 and arguments[0] == "--idle-s":  # noqa: PLR2004  an option and its value
-        return _serve(float(arguments[1]))
-    return _serve(IDLE_S) if not arguments else _say("usage: agent [--idle-s SECONDS | --self-test]")
+    given = dict(zip(arguments[::2], arguments[1::2]))
+    if len(given) * 2 != len(arguments) or not given.keys() <= {"--idle-s", "--engine"}:
+        return _say("usage: agent [--idle-s SECONDS] [--engine auto|native|pyverbs] | --self-test")
+    return _serve(float(given.get("--idle-s", IDLE_S)), given.get("--engine", "auto"))
 
 
-def _serve(idle_s: float) -> int:
+def _serve(idle_s: float, engine: str) -> int:
     from fabricctl.agent.serve import serve  # noqa: PLC0415  an old Python could not even read it
 
-    serve(idle_s)
+    serve(idle_s, engine)
     return 0
 
 
 def _self_test() -> int:
     from fabricctl.agent.serve import hello  # noqa: PLC0415  an old Python could not even read it
 
-    found = hello()
+    found = hello("auto")
     if found["error"]:
         return _say(found["error"])
     devices = ", ".join(found["devices"]) or "no RDMA device"

@@ -18,14 +18,11 @@ from fabricctl.agent.wire import INTERNAL, SETUP, WIRE, Refusal, decode, encode,
 
 REQUEST_S = 60.0
 """Seconds for a request that names no deadline of its own."""
-AUTO = "auto"
-PREFERRED = ("native", "pyverbs")
-"""The engines, best first."""
 
 
-def hello() -> dict[str, Any]:
-    """Return what this node has; ``error`` says what must be installed, empty if nothing."""
-    loaded, why_not = engines.available(), engines.why_not()
+def hello(engine: str) -> dict[str, Any]:
+    """Return what this node has; ``error`` says what must be installed for `engine`, empty if nothing."""
+    loaded, why_not = engines.found(engine)
     error = "" if loaded else "; ".join(f"{name}: {why}" for name, why in why_not.items())
     soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     return {
@@ -146,16 +143,11 @@ class Server:
 
 
 def _engine(request: Mapping[str, Any]) -> str:
-    """Return the engine that a request asks for; ``auto`` is the native one where it loads."""
-    name, loaded = str(request.get("engine", AUTO)), engines.available()
-    if name == AUTO:
-        name = next((known for known in PREFERRED if known in loaded), PREFERRED[-1])
-    if name not in loaded:
-        why_not = engines.why_not()
-        if name not in why_not:
-            raise Refusal(WIRE, f"no engine {name!r}; there is {', '.join(PREFERRED)}")
-        raise Refusal(SETUP, why_not[name])
-    return name
+    """Return the engine that a request asks for; Refusal (kind ``setup``) if it does not load."""
+    loaded, why_not = engines.found(str(request.get("engine", engines.AUTO)))
+    if not loaded:
+        raise Refusal(SETUP, "; ".join(why_not.values()))
+    return next(iter(loaded))
 
 
 def request_name(said: Any) -> str:
@@ -166,13 +158,15 @@ def request_name(said: Any) -> str:
         return "a message"
 
 
-def serve(idle_s: float) -> None:
+def serve(idle_s: float, engine: str) -> None:
     """Say hello and answer until standard input closes; then the process ends.
 
     Parameters
     ----------
     idle_s
         Seconds without a request after which the process is ended.
+    engine
+        The one that hello tells of: does it load, and which version; ``auto`` for the best that does.
     """
     # Only replies may reach the channel: what a library prints goes to standard error.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -181,7 +175,7 @@ def serve(idle_s: float) -> None:
     guard.allow(REQUEST_S)
     server = Server(out, guard)
     inbox = Inbox(sys.stdin, guard, server.pong)
-    server.say({"id": 0, "ok": hello()})
+    server.say({"id": 0, "ok": hello(engine)})
     while True:
         guard.rest()
         server.answer(inbox.next())

@@ -20,6 +20,7 @@ from fabricctl.model.fabric import Fabric
 from fabricctl.model.names import PortId
 from fabricctl.model.policy import Policy
 from fabricctl.model.reading import DeviceReading
+from fabricctl.model.verdict import Outcome
 from fabricctl.model.verdicts import outcomes
 from fabricctl.plugin import finder
 from fabricctl.plugin.protocols import RunReport
@@ -114,7 +115,7 @@ def command(  # noqa: PLR0913  options
         click.echo(chosen.render(report), nl=False)
         if not report.unkept:
             common.tell(f"kept in {store}")
-    code = exit_for(outcomes(report.verdicts))
+    code = exit_for(outcomes(report.verdicts) or [Outcome.PASS])  # nothing had changed
     if report.unkept:
         common.tell(f"NOT KEPT, and no certificate issued or ended: {report.unkept}")
         code = Exit.UNKNOWN if code is Exit.PASS else code

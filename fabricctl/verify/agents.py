@@ -26,7 +26,7 @@ refuse() {
     printf '{"id":0,"error":{"kind":"setup","text":"%s"}}\n' "$1"
     exit 1
 }
-file=$1 python=$2 idle=$3 root=$4 other=$5
+file=$1 python=$2 idle=$3 engine=$4 root=$5 other=$6
 [ -x "$python" ] || refuse "no $python: apt-get install python3-pyverbs, or: dnf install python3-pyverbs"
 if [ "$(id -u)" = 0 ]; then base=$root/fabricctl; else base=$other/fabricctl-$(id -u); fi
 mkdir -m 0700 "$base" 2>/dev/null
@@ -34,7 +34,7 @@ strange=$(find "$base" -prune \( -perm /077 -o ! -user "$(id -u)" -o ! -type d \
 if [ ! -d "$base" ] || [ -n "$strange" ]; then
     refuse "$base is not a folder of this user alone: remove it, or give it mode 0700"
 fi
-[ -f "$base/$file" ] && exec "$python" "$base/$file" --idle-s "$idle"
+[ -f "$base/$file" ] && exec "$python" "$base/$file" --idle-s "$idle" --engine "$engine"
 printf '{"id":0,"put":"%s"}\n' "$base/$file"
 """
 """Starts the agent if it is there, else says where to put it. Nothing in it comes from an inventory."""
@@ -177,7 +177,8 @@ def start(way: Way, device: Device, port: Port) -> tuple[Agent, str]:
     """
     transport, bundle = way.transport, way.bundle
     until = time.monotonic() + way.patience.start
-    argv = ("/bin/sh", "-c", START, "agent", bundle.name, PYTHON, f"{way.patience.idle:g}", *FOLDERS)
+    given = (f"{way.patience.idle:g}", way.engine, *FOLDERS)
+    argv = ("/bin/sh", "-c", START, "agent", bundle.name, PYTHON, *given)
     process, hello = _hello(transport, device, argv, until)
     if "put" in hello:
         process.close()

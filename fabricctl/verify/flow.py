@@ -347,7 +347,8 @@ def _conclude(plan: _Plan, run: Run, means: Means, seen: _Seen) -> RunReport:
             evidence = Evidence(fabric, policy, seen.agents, verdicts, suspects, samples, seen.again)
             store.put_verify(run.id, evidence)
             store.put_certificates(certificates)
-            run = store.finish(run, worst(counts), _summary(counts), now=now)
+            # Only "changed" may come to no pair: then each has a certificate that still holds.
+            run = store.finish(run, worst(counts) if counts else Outcome.PASS, _summary(counts), now=now)
         except StoreError as exc:
             unkept, certificates = str(exc), ()
     report = RunReport(fabric, policy, run, seen.agents, verdicts, suspects, samples, certificates, unkept)
@@ -363,4 +364,4 @@ def _early_end(exc: BaseException) -> str:
 def _summary(counts: Counter[Outcome]) -> str:
     order = (Outcome.FAIL, Outcome.ERROR, Outcome.UNKNOWN, Outcome.PASS)
     told = ", ".join(f"{counts[outcome]} {outcome}" for outcome in order if counts[outcome])
-    return f"{count(counts.total(), 'pair')}: {told or 'there was nothing to verify'}"
+    return f"{count(counts.total(), 'pair')}: {told or 'nothing has changed since they were certified'}"

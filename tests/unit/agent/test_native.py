@@ -181,10 +181,11 @@ def test_library_that_was_not_built_says_how(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(native_library, "_library", None)
     monkeypatch.setattr(native_library.platform, "machine", lambda: "pdp11")
     assert native_library.name() == "loop-pdp11.so"
-    said = engines.why_not()["native"]
+    loaded, why_not = engines.found("native")
+    said = why_not["native"]
     assert said.startswith("the native engine is not built for pdp11; install a C compiler")
     assert "apt-get install gcc libc6-dev libibverbs-dev" in said
-    assert "native" not in engines.available()
+    assert loaded == {}
 
 
 PROGRAM = """

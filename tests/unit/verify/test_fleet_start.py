@@ -23,6 +23,7 @@ def _run(tmp_path: Path, python: str = sys.executable, root: str = "run") -> dic
         "agent-1.pyz",
         python,
         "60",
+        "auto",
         str(tmp_path / root),
         str(tmp_path / root),
     )
@@ -51,7 +52,7 @@ def test_agent_that_is_there_is_started(tmp_path: Path) -> None:
     (_base(tmp_path) / "agent-1.pyz").write_text(
         'import sys; print(\'{"arguments": "%s"}\' % sys.argv[1:])\n'
     )
-    assert _run(tmp_path) == {"arguments": "['--idle-s', '60']"}
+    assert _run(tmp_path) == {"arguments": "['--idle-s', '60', '--engine', 'auto']"}
 
 
 def test_folder_that_others_can_enter_is_refused(tmp_path: Path) -> None:
