@@ -133,18 +133,28 @@ def _mixed(ports: Mapping[PortId, _Port]) -> Iterator[_Objection]:
         first = held[0]
         if _is_comparable(first, other):
             continue
-        how = (
-            f"by different limits (policies {first.policy} and {other.policy})"
-            if first.policy_digest != other.policy_digest
-            else f"from different inventories ({first.inventory} and {other.inventory})"
+        line = (
+            f"{first.port} and {other.port} are certified {_difference(first, other)}; verify both with one"
         )
-        line = f"{first.port} and {other.port} are certified {how}; verify both with one"
         yield _Objection(Answer.UNKNOWN, line)
         return
 
 
+def _difference(one: Certificate, other: Certificate) -> str:
+    if one.policy_digest != other.policy_digest:
+        return f"by different limits (policies {one.policy} and {other.policy})"
+    if one.inventory != other.inventory:
+        return f"from different inventories ({one.inventory} and {other.inventory})"
+    kinds = (f"simulated ({c.simulated})" if c.simulated else "real" for c in (one, other))
+    return f"on different fabrics ({' and '.join(kinds)})"
+
+
 def _is_comparable(one: Certificate, other: Certificate) -> bool:
-    return one.policy_digest == other.policy_digest and one.inventory == other.inventory
+    return (
+        one.policy_digest == other.policy_digest
+        and one.inventory == other.inventory
+        and one.simulated == other.simulated
+    )
 
 
 def _by_port(certificates: Iterable[Certificate], nodes: Sequence[str]) -> dict[PortId, _Port]:
@@ -273,6 +283,8 @@ def _still_holds(older: Certificate, newest: Certificate, now: float) -> bool:
         return False
     # A reboot, a flap or another cable in between: what was proved then was proved of another port.
     both = older.fingerprint.keys() & newest.fingerprint.keys()
+    if newest.fingerprint and not both:
+        return False  # nothing shows that it was this port
     return all(older.fingerprint[fact] == newest.fingerprint[fact] for fact in both)
 
 

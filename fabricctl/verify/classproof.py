@@ -104,8 +104,16 @@ def prove(
     carried: Carried,
     before: Mapping[str, DeviceReading],
     after: Mapping[str, DeviceReading],
+    *,
+    resumed: bool = False,
 ) -> Mapping[PortId, tuple[Proof, ...]]:
-    """Return what each of the three places showed, by port of a node that took part; none on InfiniBand."""
+    """Return what each of the three places showed, by port of a node that took part; none on InfiniBand.
+
+    Parameters
+    ----------
+    resumed
+        Whether the run was interrupted between the readings: jobs may have run then, so nothing is proven.
+    """
     if policy.link_layer is LinkLayer.INFINIBAND or policy.lossless is None:
         return {}
     sent, received = carried.sent, carried.received
@@ -124,12 +132,23 @@ def prove(
             yield proof
         yield _weigh(Place.TAKES, port, lossless, received.get(port, 0), risen.of(port, sending=False))
 
-    return {port: tuple(proofs(port)) for port in {**sent, **received}}
+    found = {port: tuple(proofs(port)) for port in {**sent, **received}}
+    return {port: tuple(map(_in_doubt, of)) for port, of in found.items()} if resumed else found
+
+
+def _in_doubt(proof: Proof) -> Proof:
+    if proof.outcome is not Outcome.PASS:
+        return proof
+    return Proof(
+        proof.place, Outcome.UNKNOWN, f"{proof.what}, of which jobs may have been since it was interrupted"
+    )
 
 
 def _weigh(place: Place, port: PortId, lossless: int, expected: int, rose: Mapping[int, int] | str) -> Proof:
     if isinstance(rose, str):
         return Proof(place, Outcome.UNKNOWN, f"{port} {rose}")
+    if expected < 1:
+        return Proof(place, Outcome.UNKNOWN, f"{port}: no packet of the probes is known to have passed there")
     name, here = str(port), rose.get(lossless)
     told = f"{name}: {expected} packets of the probes at least"
     if here is None:
@@ -193,6 +212,10 @@ _BLAME = {
 }
 
 
+_NO_CLASS = "the traffic class is not proven: there is no lossless class of Ethernet, or nothing was sent"
+_NO_CLASS_STEP = "set limits.class_proof to false, or give the policy a lossless class"
+
+
 def is_wrong(proofs: Iterable[Proof], *, required: bool) -> bool:
     """Say whether a pair with a port of which this was seen cannot pass."""
     bad = {Outcome.FAIL, Outcome.UNKNOWN} if required else {Outcome.FAIL}
@@ -202,7 +225,7 @@ def is_wrong(proofs: Iterable[Proof], *, required: bool) -> bool:
 def class_findings(
     pair: PairId, proofs: Mapping[PortId, tuple[Proof, ...]], *, required: bool
 ) -> Iterator[Finding]:
-    """Yield a finding on the class that a pair's probes rode; none if nothing was sent.
+    """Yield a finding on the class that a pair's probes rode; none if there is no class to ride.
 
     Parameters
     ----------
@@ -214,6 +237,8 @@ def class_findings(
         (port, proof) for port, of in places.items() for proof in proofs.get(port, ()) if proof.place in of
     ]
     if not seen:
+        if required:
+            yield Finding(CHECK, str(pair), Outcome.UNKNOWN, _NO_CLASS, next_step=_NO_CLASS_STEP)
         return
     wrong = [(port, proof) for port, proof in seen if proof.outcome is Outcome.FAIL]
     if wrong:

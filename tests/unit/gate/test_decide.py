@@ -198,6 +198,9 @@ def test_an_older_certificate_speaks_for_pairs_that_the_newest_did_not_test() ->
     "change",
     [
         {"fingerprint": {"boot_id": "another"}},
+        {"fingerprint": {}},
+        {"fingerprint": {"firmware": "1"}},
+        {"simulated": "a simulation"},
         {"revoked": "by kim"},
         {"expires_at": NOW},
         {"issued_at": NOW + 1},
@@ -281,10 +284,11 @@ def test_the_order_of_certificates_does_not_matter(
     [
         ({"policy_digest": "e", "policy": "lax"}, "by different limits (policies site and lax)"),
         ({"inventory": "/b.yml"}, "from different inventories ( and /b.yml)"),
+        ({"simulated": "lab"}, "on different fabrics (real and simulated (lab))"),
     ],
 )
 def test_certificates_that_cannot_be_put_together_are_no_yes(change: dict[str, str], how: str) -> None:
-    one, other = mesh("n1", "n2")
+    one, other = (replace(c, gate=GatePolicy(simulated=Stance.ALLOW)) for c in mesh("n1", "n2"))
     decision = decide([one, replace(other, **change)], ("n1", "n2"), NOW)  # type: ignore[arg-type]  any text field
     assert (decision.answer, decision.allow) == (Answer.UNKNOWN, False)
     assert decision.line.startswith(f"unknown: n1/eth1 and n2/eth1 are certified {how}; verify both with one")

@@ -229,7 +229,27 @@ def test_packets_are_counted_both_ways_at_the_least() -> None:
 @pytest.mark.parametrize("rules", [policy(), policy(LinkLayer.INFINIBAND, TrafficClass(priority=3, dscp=26))])
 def test_there_is_nothing_to_prove_without_a_lossless_class_or_on_infiniband(rules: Policy) -> None:
     assert prove(fabric(), rules, took(loss()), {}, {}) == {}
-    assert list(class_findings(PAIR, {}, required=True)) == []
+    assert list(class_findings(PAIR, {}, required=False)) == []
+    (asked,) = class_findings(PAIR, {}, required=True)
+    assert (asked.outcome, bool(asked.next_step)) == (Outcome.UNKNOWN, True)
+
+
+def test_no_packets_prove_nothing() -> None:
+    held = readings(rode(3, 3, 3, 0), 0.0)
+    pulled = Sample(PAIR, "read_bandwidth", "native 1", 0.0, 1.0, numbers={"bytes": 9999})
+    proofs = prove(fabric(), LOSSLESS, took(pulled), held, held)
+    assert {proof.outcome for of in proofs.values() for proof in of} == {Outcome.UNKNOWN}
+    assert proofs[ONE][0].what == "node1/eth1: no packet of the probes is known to have passed there"
+
+
+def test_what_was_counted_over_an_interruption_proves_nothing_but_may_fail() -> None:
+    start = readings({port: dict.fromkeys(of, 0) for port, of in rode(3, 3, 3).items()}, 0.0)
+    good = prove(fabric(), LOSSLESS, took(loss()), start, readings(rode(3, 3, 3), 60.0), resumed=True)
+    (found,) = class_findings(PAIR, good, required=True)
+    assert found.outcome is Outcome.UNKNOWN
+    assert "of which jobs may have been since it was interrupted" in found.what
+    bad = prove(fabric(), LOSSLESS, took(loss()), start, readings(rode(0, 0, 0), 60.0), resumed=True)
+    assert next(iter(class_findings(PAIR, bad, required=False))).outcome is Outcome.FAIL
 
 
 def test_back_to_back_nodes_have_no_switch_between_them() -> None:
