@@ -27,7 +27,7 @@ class Guard:
     Parameters
     ----------
     idle_s
-        Seconds without any request after which the process is ended.
+        Seconds without any request, or sign of life of the controller, after which the process is ended.
 
     Attributes
     ----------
@@ -44,6 +44,7 @@ class Guard:
         self._lock = threading.Lock()
         self._now: tuple[int, Optional[int]] = (0, None)
         self._called_off: set[tuple[int, Optional[int]]] = set()
+        self._rests = False
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
 
@@ -71,11 +72,21 @@ class Guard:
     def allow(self, seconds: float) -> None:
         """Let what runs now go on for `seconds` from now."""
         self.until_ns = perf_counter_ns() + int(seconds * 1e9)
-        signal.setitimer(signal.ITIMER_REAL, seconds + SPARE_S)
+        with self._lock:
+            self._rests = False
+            signal.setitimer(signal.ITIMER_REAL, seconds + SPARE_S)
 
     def rest(self) -> None:
         """Start the clock of waiting for a request."""
-        signal.setitimer(signal.ITIMER_REAL, self._idle_s)
+        with self._lock:
+            self._rests = True
+            signal.setitimer(signal.ITIMER_REAL, self._idle_s)
+
+    def hear(self) -> None:
+        """Start that clock anew, for the controller is there; a request's own goes on. From any thread."""
+        with self._lock:
+            if self._rests:
+                signal.setitimer(signal.ITIMER_REAL, self._idle_s)
 
     def call_off(self, number: int, job: Optional[int] = None) -> None:
         """Make the next check within a request, or within one of its jobs, fail: it is not wanted any more.
@@ -133,6 +144,7 @@ class Inbox:
         """Do what must not wait for the request that runs."""
         op = request.get("op") if isinstance(request, dict) else None
         if op == "ping":
+            self._guard.hear()
             self._pong()
         elif op == "call_off" and isinstance(request.get("of"), int):
             job = request.get("job")

@@ -16,7 +16,7 @@ from typing import Any, Optional
 from fabricctl.agent.connection import no_memory
 from fabricctl.agent.guard import Guard
 from fabricctl.agent.timing import complain
-from fabricctl.agent.wire import DEADLINE, SETUP, Refusal
+from fabricctl.agent.wire import DEADLINE, PEER, SETUP, Refusal
 
 VERSION = 1
 """What the library says of itself (``VERSION`` in loop.h)."""
@@ -306,9 +306,12 @@ def settle(code: int, what: str, kind: str = SETUP) -> None:
 
 def ended(code: int, guard: Guard, waiting_for: str) -> None:
     """Raise the Refusal for what a loop returned, if it is not 0."""
+    if code == 0:
+        return
     if code > 0:
         raise complain(code)
     if code in {TIME_IS_UP, CALLED_OFF}:
         guard.check(waiting_for)
         raise Refusal(DEADLINE, f"no answer in time from {waiting_for}")
-    settle(code, "the NIC did not take a request")
+    # Also ENOMEM, of a full queue: it has nothing to do with a limit of locked memory.
+    raise Refusal(PEER, f"the NIC refused a request: {os.strerror(SYSTEM - code)}")

@@ -8,6 +8,7 @@ from fabricctl.agent import sysfs
 from fabricctl.agent.engines import Nic, open_nic
 from fabricctl.agent.gid import Gid, choose
 from fabricctl.agent.sysfs import VerbsPort
+from fabricctl.agent.wire import SETUP, Refusal
 
 MEMORY_BYTES = 4 << 20
 """What is registered once at the start, to find a small memlock limit before the first probe does."""
@@ -39,7 +40,19 @@ class Place:
         return self._nics[engine]
 
     def gid(self) -> Optional[Gid]:
-        """Return the GID to use now; None on InfiniBand. A flap may have moved it to another index."""
+        """Return the GID to use now; None on InfiniBand. A flap may have moved it to another index.
+
+        Raises
+        ------
+        Refusal
+            No GID fits, or the port is iWARP's (kind ``setup``).
+        """
+        if self.port.is_iwarp:
+            raise Refusal(
+                SETUP,
+                f"{self.port.device} is an iWARP device: its queue pairs are connected by rdma_cm only,"
+                " which the probes do not do yet",
+            )
         if self.port.is_infiniband:
             return None
         kept = self._gid

@@ -117,8 +117,10 @@ class Server:
         if name not in self._jobs:
             raise Refusal(WIRE, f"no jobs are known as {name!r}")
         place, leads = self._place(request), bool(request["leads"])
-        self._sessions[slot] = Session(place, _engine(request), self._jobs[name], leads=leads)
-        return self._sessions[slot].prepared()
+        session = Session(place, _engine(request), self._jobs[name], leads=leads)
+        self._sessions[slot] = session
+        session.find_floors(self._guard)
+        return session.prepared()
 
     def _connect(self, request: Mapping[str, Any]) -> dict[str, Any]:
         return self._session(request).connect(request["peers"])
@@ -164,7 +166,7 @@ def serve(idle_s: float, engine: str) -> None:
     Parameters
     ----------
     idle_s
-        Seconds without a request after which the process is ended.
+        Seconds without a request or a ping after which the process is ended.
     engine
         The one that hello tells of: does it load, and which version; ``auto`` for the best that does.
     """

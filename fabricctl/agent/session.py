@@ -20,6 +20,7 @@ from fabricctl.agent.engines import Endpoint
 from fabricctl.agent.guard import Guard
 from fabricctl.agent.link import RC, WRITE, Setup
 from fabricctl.agent.place import Place
+from fabricctl.agent.timing import pinned, undisturbed
 from fabricctl.agent.wire import DEADLINE, INTERNAL, PEER, SETUP, WIRE, Refusal
 
 WORD_BYTES = 8
@@ -174,6 +175,20 @@ class Session:
             job.parameters = fall_back(job.parameters, is_iwarp=self._place.port.is_iwarp)
             job.fell_back = True
         return self._endpoint(half.setup(job.parameters))
+
+    def find_floors(self, guard: Guard) -> None:
+        """Have the jobs' floors measured now; they are kept, so none is later, between two looks at counters.
+
+        A port that does not talk to itself tries in vain, and its counters of retries rise.
+        """
+        for job in self._jobs:
+            if job.endpoint is None or job.role != "source":
+                continue
+            floor = getattr(node_half(job.probe), "floor", None)
+            if floor is not None:
+                op, length = floor(job.parameters)
+                with pinned(job.endpoint.local_cpus), undisturbed():
+                    job.endpoint.floor_ns(op, length, guard)
 
     def prepared(self) -> dict[str, Any]:
         """Return what the controller must know, and as ``addresses`` a text for the peer alone."""

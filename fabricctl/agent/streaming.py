@@ -7,7 +7,6 @@ a word at the beginning of their memory; the messages lie behind it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any
@@ -16,7 +15,7 @@ from fabricctl.agent.beyond import Passed, beyond, room_bytes
 from fabricctl.agent.guard import Guard
 from fabricctl.agent.link import RC, READ, SEND, WRITE, Flow, Link, Setup
 from fabricctl.agent.timing import TURNS, pinned, undisturbed
-from fabricctl.agent.wire import Refusal
+from fabricctl.agent.wire import DEADLINE, Refusal
 
 HEAD_BYTES = 64
 """In front of the messages: the word that the peer writes, on a cache line of its own."""
@@ -30,8 +29,12 @@ COUNT_BITS = 40
 """Lower bits of the word: a number of messages; above them the number of the word, which only grows."""
 FIRST_WORDS = 2
 """Up to this number a word says whether long messages were answered."""
-PATIENCE_S = 10.0
-"""Longer than two sides take, one after the other, to find that nobody answers (two to four seconds)."""
+PATIENCE_S = 20.0
+"""Longer than a side takes to find that nobody answers its long messages, nor then its word.
+
+A connection that is not answered sends 7 times (``connection.RETRIES``), and ConnectX may wait up to 4 times
+its ACK timeout of 268 ms each time: 1.9 to 7.5 s, and that twice.
+"""
 ENOUGH = 0.75
 """Part of the time asked for that a round of SENDs must last, since its number of messages is an estimate."""
 MOST_GROWTH = 64
@@ -141,8 +144,11 @@ def tell(link: Link, load: Load, number: int, count: int, guard: Guard) -> None:
 def told(link: Link, number: int, guard: Guard) -> int:
     """Wait for the word of that number and return its count, 0 if nothing is to be done.
 
-    The first words are not waited for as long as there is time: a side that finds no path cannot tell, and
-    that is its result, not this side's.
+    Raises
+    ------
+    Refusal
+        It did not come (kind ``deadline``): why, the other side knows. The first words are not waited for as
+        long as there is time, for the other side may in turn be waiting for this one.
     """
     buffer, began = link.buffer, perf_counter_ns()
     while True:
@@ -152,7 +158,23 @@ def told(link: Link, number: int, guard: Guard) -> int:
                 return word & ((1 << COUNT_BITS) - 1)
         guard.check("the other side's word")
         if number <= FIRST_WORDS and perf_counter_ns() - began > PATIENCE_S * 1e9:
-            return 0
+            raise Refusal(DEADLINE, f"no word from the other side within {PATIENCE_S:g} s")
+
+
+def _stopped(link: Link, load: Load, number: int, found: Mapping[str, Any], guard: Guard) -> dict[str, Any]:
+    """Tell the other side that long messages were not answered, and return what was found.
+
+    Raises
+    ------
+    Refusal
+        Nor can it be told: then it is an error (kind ``peer``), so that it need not wait for the word.
+    """
+    try:
+        tell(link, load, number, 0, guard)
+    except Refusal as refusal:
+        text = f"{refusal.text}; long messages had stopped before {found['stopped']}"
+        raise Refusal(refusal.kind, text) from refusal
+    return dict(found)
 
 
 def sent(link: Link, parameters: Mapping[str, Any], guard: Guard) -> dict[str, Any]:
@@ -163,9 +185,7 @@ def sent(link: Link, parameters: Mapping[str, Any], guard: Guard) -> dict[str, A
     load = Load.of(parameters)
     found = tried(link, WRITE, load, guard)
     if "stopped" in found:
-        with suppress(Refusal):  # the target gives up by itself if it cannot be told
-            tell(link, load, 1, 0, guard)
-        return found
+        return _stopped(link, load, 1, found, guard)
     turn, number, warmup = len(load.lengths), 1, 0
     count = 4 * turn
     with pinned(link.local_cpus), undisturbed():
@@ -215,9 +235,7 @@ def both_ways(link: Link, parameters: Mapping[str, Any], guard: Guard, *, first:
         return {"numbers": {}}  # nothing can be tried with a side whose queue pairs gave up
     found = tried(link, WRITE, load, guard)
     if "stopped" in found:
-        with suppress(Refusal):  # the other side gives up by itself if it cannot be told
-            tell(link, load, own, 0, guard)
-        return found
+        return _stopped(link, load, own, found, guard)
     tell(link, load, own, 1, guard)
     if first and not told(link, other, guard):
         return found

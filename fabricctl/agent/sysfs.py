@@ -169,11 +169,15 @@ def _files(folder: Path) -> list[Path]:
 
 
 def deltas(before: dict[str, int], after: dict[str, int]) -> dict[str, Optional[int]]:
-    """Return by how much each counter rose; None where it went back further than 32 bits explain."""
+    """Return by how much each counter rose; None where it went back, for it was reset.
+
+    One of 32 bits may have wrapped: then it rose by less than half of its range, or a reset to a small number
+    would pass for a rise by thousands of millions.
+    """
     rises: dict[str, Optional[int]] = {}
     for name in sorted(before.keys() & after.keys()):
         rise = after[name] - before[name]
-        if rise < 0 and before[name] < WRAP:
+        if rise < 0 and before[name] < WRAP and rise + WRAP < WRAP // 2:
             rise += WRAP
         rises[name] = rise if rise >= 0 else None
     return rises

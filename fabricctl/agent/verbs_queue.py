@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable
 from typing import Any, Optional
+
+from fabricctl.agent.wire import PEER, Refusal
 
 Poll = Callable[[], Optional[int]]
 """Takes one completion and returns its status (0 is success); None if there is none."""
@@ -55,18 +59,33 @@ def _plain(queue: Any) -> tuple[Poll, Take]:
     return poll, take
 
 
+def _is_empty(code: int) -> bool:
+    """Return whether there is no completion, from what ``ibv_start_poll`` returned that is not 0.
+
+    Raises
+    ------
+    Refusal
+        There is no telling: the queue or the NIC is broken (kind ``peer``).
+    """
+    if code == errno.ENOENT:
+        return True
+    raise Refusal(PEER, f"the NIC does not report completions: {os.strerror(abs(code))}")
+
+
 def _extended(queue: Any, options: Any) -> tuple[Poll, Take]:
     start, end = queue.start_poll, queue.end_poll
 
     def poll() -> Optional[int]:
-        if start(options):
+        code = start(options)
+        if code and _is_empty(code):
             return None
         status: int = queue.status
         end()
         return status
 
     def take() -> Optional[tuple[int, int]]:
-        if start(options):
+        code = start(options)
+        if code and _is_empty(code):
             return None
         done = queue.status, queue.wr_id
         end()

@@ -15,7 +15,8 @@ Unknown
     A count is missing, nothing was carried, the stream was shorter, or no message was longer than the path
     MTU. A share is also unknown where the line rate is not known, or where the goodput is more than it: then
     the inventory's speed is not the port's. Of a probe in both directions at once: the other direction
-    carried nothing, or is not told.
+    carried nothing, or is not told. Gaps that a NIC counted meanwhile are a finding of their own where the
+    policy tolerates no loss (``retries.py``).
 
 What can be reached at best (``goodput.py``) is said where a share is more than that.
 """
@@ -90,6 +91,7 @@ class BandwidthProbe:
         good = [sample for sample in samples if not sample.error and not beyond.has_hole(sample)]
         if not good:
             return found
+        found += retries.findings_of_stream(self.name, pair, good, limits.loss, both_ways=self.both)
         doubts = [why for sample in good if (why := self._doubt(sample, limits))]
         if doubts:
             return (*found, self._unknown(pair, doubts[0]))

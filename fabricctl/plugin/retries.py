@@ -50,6 +50,10 @@ RESPONDER_GAPS = frozenset(
 )
 """The same seen at the responder: packets that came out of sequence. Never added to the requester's."""
 
+SOFT_GAPS = frozenset({"rcvd_seq_err", "out_of_seq_request"})
+"""Those of rxe. It takes packets from a UDP socket, and a stream that is faster than the host's CPU overruns
+that socket's buffer: then they tell of the host, not of the fabric."""
+
 RETRIES = frozenset(
     {
         "local_ack_timeout_err",  # mlx5
@@ -99,13 +103,30 @@ def stood_still(sample: Sample) -> bool:
     return all(not isinstance(entry, Known) or not entry.value for entry in held)
 
 
-def gaps(samples: Sequence[Sample]) -> str:
-    """Return ``packet_seq_err +3 at the source, out_of_sequence +3 at the target``; "" if nothing moved."""
+def gaps(samples: Sequence[Sample], *, but: frozenset[str] = frozenset(), both_ways: bool = False) -> str:
+    """Return ``packet_seq_err +3 at the source, out_of_sequence +3 at the target``; "" if nothing moved.
+
+    Parameters
+    ----------
+    but
+        Counters to leave out.
+    both_ways
+        Whether the target sends as well, so that each end is requester and responder.
+    """
+    ends = {"source": GAPS - but, "target": RESPONDER_GAPS - but}
+    if both_ways:
+        ends = dict.fromkeys(ends, (GAPS | RESPONDER_GAPS) - but)
     return ", ".join(
         f"{say(found)} at the {side}"
-        for side, names in (("source", GAPS), ("target", RESPONDER_GAPS))
+        for side, names in ends.items()
         if (found := moved(samples, names, side))
     )
+
+
+def gap_count(samples: Sequence[Sample]) -> int:
+    """Return how many gaps were counted, by whichever end counted more: both see the same ones."""
+    ends = (moved(samples, GAPS), moved(samples, RESPONDER_GAPS, "target"))
+    return max(sum((found or {}).values()) for found in ends)
 
 
 def say(found: dict[str, int]) -> str:
@@ -141,7 +162,27 @@ def findings(
     It is unknown, not a failure: counters are the port's, so another connection's packets may be meant, and
     a packet that was overtaken counts like a lost one. But such a pair is not shown to lose nothing.
     """
-    counted = gaps(samples) if limit is not None and limit.max_rate == 0 else ""
+    return _finding(probe, pair, gaps(samples)) if _tolerates_none(limit) else ()
+
+
+def findings_of_stream(
+    probe: str, pair: PairId, samples: Sequence[Sample], limit: LossLimit | None, *, both_ways: bool
+) -> tuple[Finding, ...]:
+    """Return the same of a probe that fills the link, which leaves out what rxe counts (:data:`SOFT_GAPS`).
+
+    Where rxe's counter at the source moved, `remark` tells it. rxe's gaps while single messages are on their
+    way, or trains that wait for their receiver, cannot come from a full socket buffer and stay findings.
+    """
+    if not _tolerates_none(limit):
+        return ()
+    return _finding(probe, pair, gaps(samples, but=SOFT_GAPS, both_ways=both_ways))
+
+
+def _tolerates_none(limit: LossLimit | None) -> bool:
+    return limit is not None and limit.max_rate == 0
+
+
+def _finding(probe: str, pair: PairId, counted: str) -> tuple[Finding, ...]:
     if not counted:
         return ()
     return (

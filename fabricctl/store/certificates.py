@@ -11,10 +11,9 @@ from typing import Any
 from fabricctl.errors import StoreError
 from fabricctl.model.certificate import Certificate
 from fabricctl.model.codec import decode, encode
-from fabricctl.model.names import PortId
-from fabricctl.model.past import Result
+from fabricctl.model.past import Basis, LastVerdicts
 from fabricctl.model.verdict import Outcome
-from fabricctl.store.results import last_results
+from fabricctl.store.results import Told, last_results
 from fabricctl.store.sql import Sql, as_json
 
 
@@ -93,8 +92,8 @@ class Certificates(Sql):
                 found.append(certificate)
         return tuple(found)
 
-    def last_verdicts(self, inventory: str, since: float) -> dict[PortId, dict[PortId, Result]]:
-        """Return when each couple of ports was last tested, by the lesser port, then by the other one.
+    def last_verdicts(self, inventory: str, since: float, simulated: str = "") -> LastVerdicts:
+        """Return when each couple of ports was last tested, with what came of it and what that rests on.
 
         Parameters
         ----------
@@ -102,20 +101,29 @@ class Certificates(Sql):
             Absolute path: only runs on this one count.
         since
             Unix time in seconds; older runs are not looked at, so that a long history costs nothing.
+        simulated
+            What stood in for the hardware; empty for real. What was found on anything else does not count.
         """
         rows = self._rows(
             "SELECT certificates.id FROM certificates JOIN runs ON runs.id = certificates.run_id"
             " WHERE runs.inventory = ? AND issued_at >= ? ORDER BY issued_at DESC, certificates.rowid DESC",
             (inventory, since),
         )
-        return last_results(self._told(row["id"]) for row in rows)
+        told = (self._told(row["id"], simulated) for row in rows)
+        return last_results(held for held in told if held is not None)
 
-    def _told(self, certificate_id: str) -> tuple[PortId, float, dict[str, Outcome]]:
-        """Return the port, the time and the peers of a certificate."""
+    def _told(self, certificate_id: str, simulated: str) -> Told | None:
+        """Return what a certificate tells; None if something else stood in for the hardware then."""
         (row,) = self._rows(
-            "SELECT id, node, port, issued_at, body FROM certificates WHERE id = ?", (certificate_id,)
+            "SELECT id, node, port, issued_at, expires_at, revoked, body FROM certificates WHERE id = ?",
+            (certificate_id,),
         )
-        return PortId(row["node"], row["port"]), row["issued_at"], self._peers(row, self._load(row["body"]))
+        body = self._load(row["body"])
+        held = self._bare(row, body)
+        if held.simulated != simulated:
+            return None
+        basis = Basis(held.expires_at, held.revoked, held.policy_digest, held.fingerprint)
+        return Told(held.port, row["issued_at"], self._peers(row, body), basis)
 
     def standing(self, nodes: Iterable[str], now: float) -> tuple[Certificate, ...]:
         """Return what the gate decides from.
@@ -179,9 +187,12 @@ class Certificates(Sql):
         body = self._load(row["body"])
         # In a large fabric nearly all of a certificate is its peers: the gate has no time to check each.
         told = self._peers(row, body) if peers else {}
+        return replace(self._bare(row, body), peers=told)
+
+    def _bare(self, row: sqlite3.Row, body: Any) -> Certificate:
+        """Return a certificate without its peers."""
         # The column is the truth: a body is written once, a revocation comes later.
-        certificate = decode(Certificate, {**body, "peers": {}})
-        return replace(certificate, peers=told, revoked=row["revoked"])
+        return replace(decode(Certificate, {**body, "peers": {}}), revoked=row["revoked"])
 
     def _peers(self, row: sqlite3.Row, body: Any) -> dict[str, Outcome]:
         try:

@@ -7,7 +7,7 @@ import sqlite3
 import sys
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fabricctl.errors import WireError
@@ -65,24 +65,23 @@ class Seen(Sql):
         What was kept as it went is dropped, unless most of its verdicts are alike: then the evidence holds
         only the samples of the others, and `probed` has all.
         """
-        held: dict[str, Any] = {name: getattr(evidence, name) for name in _PIECES}
-        alike = held["verdicts"] if isinstance(held["verdicts"], Verdicts) else None
-        if alike is not None:
-            held["verdicts"] = tuple(alike.whole.values())
-        pieces = [packed(encode(held[name])) for name in _PIECES]
-        marks = ", ".join("?" * len(_PIECES))
+        held = pieces(evidence)
         with self._transaction():
-            self._connection.execute(
-                f"INSERT OR REPLACE INTO evidence (run_id, {', '.join(_PIECES)}) VALUES (?, {marks})",  # noqa: S608  constants
-                (run_id, *pieces),
+            self._put_pieces(run_id, held)
+
+    def _put_pieces(self, run_id: str, held: Pieces) -> None:
+        marks = ", ".join("?" * len(_PIECES))
+        self._execute(
+            f"INSERT OR REPLACE INTO evidence (run_id, {', '.join(_PIECES)}) VALUES (?, {marks})",  # noqa: S608  constants
+            (run_id, *held.whole),
+        )
+        if held.alike is None:
+            self._execute("DELETE FROM probed WHERE run_id = ?", (run_id,))
+            self._execute("DELETE FROM alike WHERE run_id = ?", (run_id,))
+        else:
+            self._execute(
+                "INSERT OR REPLACE INTO alike (run_id, verdicts) VALUES (?, ?)", (run_id, held.alike)
             )
-            if alike is None:
-                self._connection.execute("DELETE FROM probed WHERE run_id = ?", (run_id,))
-                self._connection.execute("DELETE FROM alike WHERE run_id = ?", (run_id,))
-            else:
-                self._connection.execute(
-                    "INSERT OR REPLACE INTO alike (run_id, verdicts) VALUES (?, ?)", (run_id, _told(alike))
-                )
 
     def verify(self, run_id: str) -> Evidence | None:
         """Return what a verify run saw and concluded, None if it has not got so far.
@@ -92,13 +91,13 @@ class Seen(Sql):
         rows = self._rows("SELECT * FROM evidence WHERE run_id = ?", (run_id,))
         if not rows:
             return None
-        pieces = {name: self._unpack(rows[0][name]) for name in _PIECES}
-        pieces["samples"] = [renewed(sample) for sample in pieces["samples"]]
+        held = {name: self._unpack(rows[0][name]) for name in _PIECES}
+        held["samples"] = [renewed(sample) for sample in held["samples"]]
         alike = self._rows("SELECT verdicts FROM alike WHERE run_id = ?", (run_id,))
         if not alike:
-            return decode(Evidence, pieces)
-        verdicts = self._verdicts(alike[0], pieces.pop("verdicts"))
-        return replace(decode(Evidence, pieces), verdicts=verdicts)
+            return decode(Evidence, held)
+        verdicts = self._verdicts(alike[0], held.pop("verdicts"))
+        return replace(decode(Evidence, held), verdicts=verdicts)
 
     def _verdicts(self, row: sqlite3.Row, whole: Any) -> Verdicts:
         told = self._unpack(row["verdicts"])
@@ -118,6 +117,32 @@ class Seen(Sql):
         except (KeyError, TypeError, ValueError) as exc:
             step = "they were written by another version, or the file is damaged: restore it from a backup"
             raise WireError(f"stored verdicts cannot be understood: {exc!r}", next_step=step) from exc
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """Evidence as it is stored.
+
+    Parameters
+    ----------
+    whole
+        In the order of the columns.
+    alike
+        The verdicts that are alike; None if each is kept by itself.
+    """
+
+    whole: tuple[bytes, ...]
+    alike: bytes | None
+
+
+def pieces(evidence: Evidence) -> Pieces:
+    """Return evidence as it is stored; takes long for a large run."""
+    held: dict[str, Any] = {name: getattr(evidence, name) for name in _PIECES}
+    alike = held["verdicts"] if isinstance(held["verdicts"], Verdicts) else None
+    if alike is not None:
+        held["verdicts"] = tuple(alike.whole.values())
+    whole = tuple(packed(encode(held[name])) for name in _PIECES)
+    return Pieces(whole, None if alike is None else _told(alike))
 
 
 def _told(verdicts: Verdicts) -> bytes:

@@ -74,6 +74,11 @@ class Sql:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
+        """Keep all that the block writes, or none of it; one within another is part of that one."""
+        within = self._connection.in_transaction
+        if within:
+            yield
+            return
         with mapped(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:

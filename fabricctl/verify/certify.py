@@ -10,6 +10,10 @@ The worst of the port's pairs decides, except for pairs that are clearly not the
 
 One bad node thus does not take the certificates of all that were tested with it. The pair itself stays on
 record as failed or unknown, and a gate that asks for all pairs refuses the two together.
+
+A pair that a time budget left no time for is as one that nobody asked for: what was proved of it before
+stands, as long as it holds. Only what is known to be wrong with it all the same counts. A port that no pair
+was measured of, and that nothing is known to be wrong with, gets no new certificate.
 """
 
 from __future__ import annotations
@@ -17,8 +21,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from fabricctl.model import facts
@@ -33,6 +38,9 @@ from fabricctl.model.verdict import Finding, Outcome, Suspect, Verdict, worst
 
 SETTINGS = "settings"
 """Key of the digest of the port's settings in a fingerprint."""
+
+BUDGET = "budget"
+"""The error kind of samples that there was no time for, and the check of a finding that says so of a pair."""
 
 _FINDINGS = 12
 """So many findings a certificate holds; the run has them all."""
@@ -64,9 +72,10 @@ class Occasion:
 def certify(
     verdicts: Sequence[Verdict], suspects: Sequence[Suspect], samples: Iterable[Sample], occasion: Occasion
 ) -> tuple[Certificate, ...]:
-    """Return a certificate for every port that was to be tested, in the order of ports."""
+    """Return a certificate for every port that was tested, in the order of ports."""
+    heard = _heard(samples)
     by_port: dict[PortId, list[Verdict]] = {}
-    for verdict in verdicts:
+    for verdict in _asked_for(verdicts, heard):
         for port in dict.fromkeys((verdict.pair.source, verdict.pair.target)):
             by_port.setdefault(port, []).append(verdict)
     alive = frozenset(port for port, held in by_port.items() if any(v.outcome is Outcome.PASS for v in held))
@@ -74,29 +83,86 @@ def certify(
     for suspect in suspects:
         for pair in suspect.explains:
             explaining.setdefault(pair, []).append(suspect)
+    digest = policy_digest(occasion.policy.limits)
+    every = occasion.policy.gate.pairs == ALL_PAIRS
+    found = []
+    for port in sorted(by_port):
+        case = _Case(
+            explaining,
+            alive,
+            ", ".join(sorted(heard.engines.get(port, ()))),
+            digest,
+            every,
+            frozenset((port.device, str(port), str(occasion.fabric.peer(port)))),
+        )
+        held = by_port[port]
+        # With nothing measured, what is wrong with a peer says nothing of this port.
+        if any(v.pair not in heard.unmeasured or not _excused(port, v, case) for v in held):
+            found.append(_certificate(port, held, case, occasion))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    """What samples say besides what they measured.
+
+    Parameters
+    ----------
+    engines
+        By port: what ran the loops.
+    left_out
+        By pair: the probes that there was no time for.
+    unmeasured
+        The pairs that there was no time for at all.
+    """
+
+    engines: Mapping[PortId, set[str]]
+    left_out: Mapping[PairId, AbstractSet[str]]
+    unmeasured: AbstractSet[PairId]
+
+
+def _heard(samples: Iterable[Sample]) -> _Heard:
     engines: dict[PortId, set[str]] = {}
+    left_out: dict[PairId, set[str]] = {}
+    tried: set[PairId] = set()
     for sample in samples:
+        if sample.error_kind == BUDGET:
+            left_out.setdefault(sample.pair, set()).add(sample.probe)
+        else:
+            tried.add(sample.pair)
         if sample.engine:
             engines.setdefault(sample.pair.source, set()).add(sample.engine)
             engines.setdefault(sample.pair.target, set()).add(sample.engine)
-    digest = policy_digest(occasion.policy.limits)
-    every = occasion.policy.gate.pairs == ALL_PAIRS
-    return tuple(
-        _certificate(
-            port,
-            by_port[port],
-            _Case(
-                explaining,
-                alive,
-                ", ".join(sorted(engines.get(port, ()))),
-                digest,
-                every,
-                frozenset((port.device, str(port), str(occasion.fabric.peer(port)))),
-            ),
-            occasion,
-        )
-        for port in sorted(by_port)
-    )
+    return _Heard(engines, left_out, left_out.keys() - tried)
+
+
+def _asked_for(verdicts: Sequence[Verdict], heard: _Heard) -> Iterator[Verdict]:
+    """Yield the verdicts that certificates rest on, without what there was no time for."""
+    gone = {verdict.pair for verdict in verdicts if _counting(verdict, heard) is None}
+    for verdict in verdicts:
+        counting = _counting(verdict, heard)
+        # One way alone proves nothing of a couple, and is not what was asked for either.
+        if counting and not (counting.outcome is Outcome.PASS and gone and verdict.pair.reverse in gone):
+            yield counting
+
+
+def _counting(verdict: Verdict, heard: _Heard) -> Verdict | None:
+    """Return what counts of a verdict; None if that is nothing.
+
+    Of a pair that was left out in part, what was measured counts if it is not good: it is news. If it is
+    good it proves too little, and what was proved of the pair before says more. Of a pair that was left out
+    as a whole only a failure counts, such as a setting that was read.
+    """
+    if verdict.outcome is Outcome.PASS:
+        return verdict
+    probes = heard.left_out.get(verdict.pair, ())
+    rest = tuple(f for f in verdict.findings if f.check != BUDGET and f.check not in probes)
+    if not probes and len(rest) == len(verdict.findings):
+        return verdict
+    known = {finding.outcome for finding in rest} - {Outcome.PASS}
+    if Outcome.FAIL in known or (known and verdict.pair not in heard.unmeasured):
+        return replace(verdict, findings=rest)
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,8 @@ def recall(
 ) -> Past:
     """Return what the store knows of earlier runs on this inventory, and how the ports are now.
 
+    A simulation's results are no past of a real run, nor of another simulation's, and the other way round.
+
     Parameters
     ----------
     readings
@@ -49,11 +51,17 @@ def recall(
         Unix time in seconds.
     """
     ports = [port.id for port in fabric.node_ports()]
-    held = (c for c in store.certificates(peers=False) if c.inventory in {"", fabric.source})
+    last = store.last_verdicts(fabric.source, now - LIVES * policy.gate.max_age_s, fabric.simulated)
+    held = (
+        c
+        for c in store.certificates(peers=False)
+        if c.inventory in {"", fabric.source} and c.simulated == fabric.simulated
+    )
     return Past(
         now=now,
         max_age_s=policy.gate.max_age_s,
-        results=store.last_verdicts(fabric.source, now - LIVES * policy.gate.max_age_s),
+        results=last.results,
+        bases=last.bases,
         certificates={certificate.port: certificate for certificate in held},
         fingerprints={p: fingerprint(p, readings[p.device]) for p in ports if p.device in readings},
         policy_digest=policy_digest(policy.limits),

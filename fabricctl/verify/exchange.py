@@ -29,7 +29,10 @@ BACKLOG = 1000
 """Lines of one agent that wait to be read: beyond them its channel is not read any further."""
 TALK = 1000
 """Lines that an agent may say beside the reply to one request."""
-NAP_S = 0.01
+IDLE_PARTS = 3
+"""An agent that waits for its turn is spoken to so often within the time after which it would end."""
+NAP_S, MOST_NAP_S = 0.01, 60.0
+"""How long a channel waits before it looks again, and in all for one line: whoever reads may be held up."""
 
 
 def unheeded(said: dict[str, Any]) -> None:
@@ -75,6 +78,7 @@ class Line:
         self.open: deque[Request] = deque()
         self.number = 1
         self.heard = self.until = 0.0
+        self.told = time.monotonic()
         self.pinged: float | None = None
         self.talk = 0
         # Each is counted by one thread only.
@@ -97,20 +101,34 @@ class Exchange:
         self._came: SimpleQueue[tuple[Line, str | FabricctlError]] = SimpleQueue()
         self._failed: deque[tuple[Then, NoAnswerError]] = deque()
         self._next_look = 0.0
+        self._is_made = False
         self.lines = [Line(agent) for agent in members]
         for line in self.lines:
             line.agent.process.watch(self._sink(line))
+        self._is_made = True
 
     def _sink(self, line: Line) -> Callable[[str | FabricctlError], None]:
         came = self._came.put
 
         def take(said: str | FabricctlError) -> None:
+            if not self._is_made and line.came >= BACKLOG:
+                # The thread that is to read may be the one that hands over: it must not wait for itself.
+                self._refuse(line)
+                return
             line.came += 1
             came((line, said))
-            while line.came - line.taken > BACKLOG and not line.lost:
+            until = time.monotonic() + MOST_NAP_S
+            while line.came - line.taken > BACKLOG and not line.lost and time.monotonic() < until:
                 time.sleep(NAP_S)
 
         return take
+
+    def _refuse(self, line: Line) -> None:
+        """Listen no further to an agent that says so much before it is asked; it is given up in a turn."""
+        if line.came == BACKLOG:
+            line.came += 1
+            self._came.put((line, _too_much(line)))
+            threading.Thread(target=line.agent.close, daemon=True).start()
 
     def close(self) -> None:
         """Listen to nobody any more."""
@@ -140,6 +158,7 @@ class Exchange:
             self._send(line, f'{{"op":"call_off","of":{number}{of_job}}}')
 
     def _send(self, line: Line, text: str) -> None:
+        line.told = time.monotonic()
         try:
             line.agent.process.send(text)
         except FabricctlError as exc:
@@ -152,18 +171,19 @@ class Exchange:
             then(error)
         try:
             said = self._came.get(timeout=0.0 if failed else self._tick_s)
-            now = time.monotonic()
             for _ in range(BACKLOG):
-                self._hear(*said, now)
+                self._hear(*said)
                 said = self._came.get_nowait()
-            self._hear(*said, now)
+            self._hear(*said)
         except Empty:
+            # Only now is an agent silent that was not heard: its answer may have waited among the others.
             now = time.monotonic()
-        if now >= self._next_look:
-            self._next_look = now + self._tick_s
-            self._look(now)
+            if now >= self._next_look:
+                self._next_look = now + self._tick_s
+                self._look(now)
 
-    def _hear(self, line: Line, said: str | FabricctlError, now: float) -> None:
+    def _hear(self, line: Line, said: str | FabricctlError) -> None:
+        now = time.monotonic()  # what was heard before may have taken long to deal with
         line.taken += 1
         if line.lost:
             return
@@ -196,15 +216,20 @@ class Exchange:
     def _heed(self, line: Line, message: dict[str, Any]) -> None:
         line.talk += 1
         if line.talk > TALK:
-            raise WireError(f"the agent said {TALK} things that nobody asked for", where=line.name)
+            raise _too_much(line)
         if line.open and message.get("of") == line.open[0].number:
             line.open[0].notice(message)
 
     def _look(self, now: float) -> None:
-        """Find the agents that are silent."""
+        """Find the agents that are silent, and let none end by itself because nobody speaks to it."""
         half = self._patience.answer / 2
         for line in self.lines:
-            if not line.open or line.lost:
+            if line.lost:
+                continue
+            if not line.open:
+                if now - line.told > self._patience.idle / IDLE_PARTS:
+                    line.pinged = now
+                    self._send(line, '{"op":"ping"}')
                 continue
             if now > (line.until if line.pinged is None else line.pinged + half):
                 self._lose(line, DeadlineError("silence", device=line.name, after_s=self._patience.answer))
@@ -232,3 +257,7 @@ class Exchange:
         """Have requests answered with a no in the next turn: who asks is not called before it has asked."""
         for request in requests:
             self._failed.append((request.then, NoAnswerError(why, device=line.name, kind=GONE)))
+
+
+def _too_much(line: Line) -> WireError:
+    return WireError(f"the agent said {TALK} things that nobody asked for", where=line.name)

@@ -7,12 +7,13 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from fabricctl import readback
 from fabricctl.agent.simulated import ENGINE as SIMULATED
-from fabricctl.errors import FabricctlError, StoreError
+from fabricctl.errors import BusyError, FabricctlError, StoreError
 from fabricctl.model.certificate import Certificate
 from fabricctl.model.evidence import Evidence
 from fabricctl.model.fabric import Fabric
@@ -177,7 +178,8 @@ def _verify(plan: _Plan, run: Run, means: Means, before: Noted | None = None) ->
         with seldom_collected():
             return _carried_out(plan, run, means, before)
     except BaseException as exc:
-        means.store.finish(run, Outcome.UNKNOWN, _early_end(exc))
+        with suppress(StoreError, BusyError):  # why it ended matters more
+            means.store.finish(run, Outcome.UNKNOWN, _early_end(exc))
         raise
 
 
@@ -229,9 +231,11 @@ def _probe(
         Fleet(plan.fabric, ports, way, means.patience, engine=engine) as fleet,
     ):
         _measure(plan, fleet, means, timetable, ledger)
+        for sample in timetable.left_out():
+            ledger.leave_out(sample)
         coverage = {kind: chosen.as_json() for kind, chosen in timetable.chosen.items()}
         seen = _Seen(fleet.reports, ledger, readings, coverage=coverage)
-        _settle(plan, fleet, means, seen)
+        _settle(plan, fleet, means, seen, timetable.budget)
         return replace(seen, share=fleet.measuring_share)
 
 
@@ -260,8 +264,6 @@ def _measure(plan: _Plan, fleet: Fleet, means: Means, timetable: Timetable, ledg
 
     show()
     fleet.run(_missing(timetable.legs(plan.pairs, fleet.course), ledger), plan.policy, take)
-    for sample in timetable.left_out():
-        ledger.leave_out(sample)
 
 
 def _missing(legs: Iterable[Leg | None], ledger: Ledger) -> Iterator[Leg | None]:
@@ -276,13 +278,16 @@ def _missing(legs: Iterable[Leg | None], ledger: Ledger) -> Iterator[Leg | None]
         yield replace(leg, round=Round(leg.round.number, left))
 
 
-def _settle(plan: _Plan, fleet: Fleet, means: Means, seen: _Seen) -> None:
+def _settle(plan: _Plan, fleet: Fleet, means: Means, seen: _Seen, budget: Budget) -> None:
     """Pair suspects with good partners and try what tells explanations apart: two more goes at most.
 
-    Only ports that take part anyway are used: others may be busy, and nobody asked for them.
+    Only ports that take part anyway are used: others may be busy, and nobody asked for them. So a pair that
+    there is no time for at all is not on record as left out.
     """
     bench = Bench(plan.fabric, plan.policy.limits, plan.probes, seen.agents, means.deviations(seen.readings))
     for _ in range(MORE_GOES):
+        if budget.left_s is not None and budget.left_s <= 0:
+            break
         account = seen.ledger.conclude(bench)
         verdicts = account.verdicts
         suspects = localise(_unexplained(verdicts), plan.fabric, telltales(account.samples))
@@ -292,10 +297,14 @@ def _settle(plan: _Plan, fleet: Fleet, means: Means, seen: _Seen) -> None:
         more = Pairs.of(wanted).among(plan.pairs.taking_part()) if wanted else ()
         if not more:
             break
-        budget = Budget(None, 0.0)  # few pairs, and without them the answer is worth little
         timetable = Timetable(plan.fabric, Past(), budget, _parameters(plan), means.tell)
         means.tell(f"{count(len(more), 'pair')} more, to tell what is at fault")
         _measure(replace(plan, pairs=more), fleet, means, timetable, seen.ledger)
+        left = tuple(timetable.left_out())
+        times = Counter(sample.pair for sample in left)
+        for sample in left:
+            if times[sample.pair] < len(plan.probes):
+                seen.ledger.leave_out(sample)
 
 
 def _unexplained(verdicts: Iterable[Verdict]) -> Iterator[Verdict]:
@@ -345,11 +354,10 @@ def _conclude(plan: _Plan, run: Run, means: Means, seen: _Seen) -> RunReport:
             occasion = Occasion(run.id, fabric, policy, seen.again, now, until)
             certificates = certify(verdicts, suspects, samples, occasion)
             evidence = Evidence(fabric, policy, seen.agents, verdicts, suspects, samples, seen.again)
-            store.put_verify(run.id, evidence)
-            store.put_certificates(certificates)
             # Only "changed" may come to no pair: then each has a certificate that still holds.
-            run = store.finish(run, worst(counts) if counts else Outcome.PASS, _summary(counts), now=now)
-        except StoreError as exc:
+            outcome = worst(counts) if counts else Outcome.PASS
+            run = store.conclude(run, outcome, _summary(counts), evidence, certificates, now)
+        except (StoreError, BusyError) as exc:
             unkept, certificates = str(exc), ()
     report = RunReport(fabric, policy, run, seen.agents, verdicts, suspects, samples, certificates, unkept)
     return replace(report, measuring_share=seen.share, coverage=seen.coverage)

@@ -8,13 +8,12 @@ its samples in the store when the run is over.
 
 from __future__ import annotations
 
-import time
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 
-from fabricctl.errors import StoreError
+from fabricctl.errors import BusyError, StoreError, WireError
 from fabricctl.model.fabric import Fabric
 from fabricctl.model.names import PairId, PortId
 from fabricctl.model.policy import Limits
@@ -22,21 +21,19 @@ from fabricctl.model.probe import Sample
 from fabricctl.model.verdict import Finding, Outcome, Verdict
 from fabricctl.model.verdicts import WHOLE, Alike, Verdicts
 from fabricctl.plugin.protocols import Brisk, Probe
+from fabricctl.verify.certify import BUDGET
 from fabricctl.verify.classproof import Carried, is_wrong
 from fabricctl.verify.judge import LOSS, USED, WANTED, Bench, judge, judged_beside, loss_by_counters, unasked
 from fabricctl.verify.outliers import Gathered
 from fabricctl.verify.pairs import Pairs
+from fabricctl.verify.pending import Keep, Pending
 from fabricctl.verify.topology import Classes, Paths
 
 WHOLE_PAIRS = 20_000
 """Runs of up to so many directed pairs have whole verdicts and all samples at hand."""
-BATCH_COUPLES, BATCH_S = 256, 1.0
-"""So many couples, or what came in so many seconds, are kept together: a killed run loses no more."""
 PASSED = "verify"
 """Name of the check that a pair of a large run passed all that was asked of it."""
 
-Keep = Callable[[Sequence[Sample], int], None]
-"""Takes the samples of so many couples into the store."""
 Recall = Callable[[Callable[[str, str], bool] | None], Iterable[Sample]]
 """Walks what the store has, all or of the pairs that are wanted."""
 
@@ -58,19 +55,12 @@ class Account:
     samples
         All of a small run; of a large one those of the verdicts that are whole.
     unkept
-        Why samples could not be stored; empty if they could.
+        Why samples could not be stored, or read again; empty if they could.
     """
 
     verdicts: Sequence[Verdict]
     samples: tuple[Sample, ...]
     unkept: str = ""
-
-
-@dataclass
-class _Batch:
-    samples: list[Sample] = field(default_factory=list)
-    couples: int = 0
-    began: float = 0.0
 
 
 class Ledger:
@@ -106,8 +96,9 @@ class Ledger:
             self._places[source * size + target] = place
         self._seen = array("I", bytes(4 * len(pairs)))
         self._odd = bytearray(len(pairs))
-        self._batch = _Batch()
+        self._pending = Pending(kept.keep)
         self._samples: list[Sample] = []
+        self._aside: list[Sample] = []
         self._unasked: dict[str, bool] = {}
         self._left_out: dict[int, str] = {}
         self._errors: dict[str, str] = {}
@@ -115,7 +106,6 @@ class Ledger:
         self.carried = Carried()
         self.taken = 0
         self.recalled = False
-        self.unkept = ""
 
     @property
     def pairs(self) -> Pairs:
@@ -126,25 +116,17 @@ class Ledger:
 
     def take(self, samples: list[Sample]) -> None:
         """Keep and judge what a couple measured."""
-        batch, now = self._batch, time.monotonic()
-        if not batch.couples:
-            batch.began = now
-        batch.samples += samples
-        batch.couples += 1
+        is_due = self._pending.add(samples)
         self._note(samples)
-        if batch.couples >= BATCH_COUPLES or now - batch.began > BATCH_S:
+        if is_due:
             self.flush()
 
     def flush(self) -> None:
-        """Have the store keep what it has not yet."""
-        batch, self._batch = self._batch, _Batch()
-        if not batch.couples or self.unkept:
-            return
-        try:
-            self._kept.keep(batch.samples, batch.couples)
-        except StoreError as exc:
-            # The measuring goes on: its report is worth something without the store, too.
-            self.unkept = str(exc)
+        """Have the store keep what it has not yet; if another run writes to it, that is tried again later."""
+        lost = self._pending.flush()
+        if not self._is_small:
+            # Nobody has the others any more: that they passed is all that can be said of them.
+            self._aside += (sample for sample in lost if self._odd[self._place(sample.pair)])
 
     def recall(self) -> None:
         """Take note of what was kept before the run was interrupted."""
@@ -238,26 +220,39 @@ class Ledger:
                     return False
         return True
 
+    @property
+    def _unkept(self) -> str:
+        return self._pending.unkept or self._pending.busy
+
     # When it is over
 
     def conclude(self, bench: Bench) -> Account:
         """Return the verdicts on all pairs; at once if nothing has changed since it was last asked."""
         self.flush()
-        if self._last is None or self._last[:2] != (self.taken, bench):
+        if self._last is None or self._last[:2] != (self.taken, bench) or self._last[2].unkept:
             self._last = (self.taken, bench, self._account(bench))
-        return replace(self._last[2], unkept=self.unkept)
+        account = self._last[2]
+        return replace(account, unkept=self._unkept or account.unkept)
 
     def _account(self, bench: Bench) -> Account:
         if self._is_small:
             samples = tuple(self._samples)
             return Account(judge(self._pairs, samples, bench), samples)
         beside = self._beside.outliers(self._pairs)
-        for pair in beside:
-            self._odd[self._place(pair)] = 1
-        codes, alike = self._codes(bench)
+        spoiled = [self._is_spoiled(port, bench) for port in self._pairs.ports]
+        codes, alike = self._codes(spoiled, {self._place(pair) for pair in beside})
         places = [place for place, code in enumerate(codes) if code == WHOLE]
-        samples = tuple(self._of(places))
-        held = judged_beside(self._pairs.at(places), samples, bench, beside)
+        samples, unread = self._of(places)
+        lacking = self._lacking(places)
+        held = judged_beside(self._pairs.at(places), (*samples, *lacking), bench, beside)
+        if self._unkept or unread:
+            gone = self._gone(places, samples, spoiled)
+            held = tuple(
+                replace(verdict, findings=(gone[place], *beside.get(verdict.pair, ())))
+                if place in gone
+                else verdict
+                for place, verdict in zip(places, held, strict=True)
+            )
         pairs = self._pairs
         verdicts = Verdicts(
             tuple(pairs.ports),
@@ -267,18 +262,25 @@ class Ledger:
             tuple(alike),
             dict(zip(places, held, strict=True)),
         )
-        return Account(verdicts, samples)
+        return Account(verdicts, (*samples, *lacking), unread)
 
-    def _codes(self, bench: Bench) -> tuple[array[int], list[Alike]]:
-        """Return by place of a pair what is said of it and of others alike, `WHOLE` for what is its own."""
+    def _codes(self, spoiled: Sequence[bool], own: Collection[int]) -> tuple[array[int], list[Alike]]:
+        """Return by place of a pair what is said of it and of others alike, `WHOLE` for what is its own.
+
+        Parameters
+        ----------
+        spoiled
+            By port: whether something is known of it that its pairs' own samples do not tell.
+        own
+            Places of pairs of which there is something else to say.
+        """
         pairs, everything = self._pairs, self._mask(self._probes)
-        spoiled = [self._is_spoiled(port, bench) for port in pairs.ports]
         shown = [False] * len(pairs.ports)
         codes, numbers, alike = array("H", bytes(2 * len(pairs))), dict[tuple[str, str], int](), list[Alike]()
         for place, (source, target) in enumerate(zip(pairs.sources, pairs.targets, strict=True)):
             passed = self._seen[place] == everything and not self._odd[place]
             left_out = "" if self._seen[place] else self._left_out.get(place, "")
-            if spoiled[source] or spoiled[target] or not (passed or left_out):
+            if spoiled[source] or spoiled[target] or place in own or not (passed or left_out):
                 continue
             if passed and not (shown[source] and shown[target]):
                 shown[source] = shown[target] = True
@@ -295,8 +297,43 @@ class Ledger:
         names = ", ".join(self._probes)
         if left_out:
             step = 'verify again with more time, or with "--pairs changed"'
-            return Finding(PASSED, "", Outcome.UNKNOWN, f"not measured: {left_out}", next_step=step)
-        return Finding(PASSED, "", Outcome.PASS, f"passed {names}; its samples are in the store")
+            return Finding(BUDGET, "", Outcome.UNKNOWN, f"not measured: {left_out}", next_step=step)
+        return Finding(PASSED, "", Outcome.PASS, f"passed {names}; {self._where()}")
+
+    def _where(self) -> str:
+        return "not all samples could be kept" if self._unkept else "its samples are in the store"
+
+    def _gone(
+        self, places: Iterable[int], samples: Iterable[Sample], spoiled: Sequence[bool]
+    ) -> dict[int, Finding]:
+        """Return by place what is left to say of pairs whose samples were measured, and are gone."""
+        at_hand: dict[PairId, int] = {}
+        for sample in samples:
+            at_hand[sample.pair] = at_hand.get(sample.pair, 0) | self._bits.get(sample.probe, 0)
+        pairs, everything = self._pairs, self._mask(self._probes)
+        found = {}
+        for place in places:
+            source, target = pairs.sources[place], pairs.targets[place]
+            held = at_hand.get(PairId(pairs.ports[source], pairs.ports[target]), 0)
+            seen = self._seen[place]
+            if held & seen == seen or spoiled[source] or spoiled[target]:
+                continue
+            if seen == everything and not self._odd[place]:
+                found[place] = self._said("")
+            elif not held:
+                what = "it was measured, but its samples could not be kept, or not be read again"
+                found[place] = Finding(PASSED, "", Outcome.UNKNOWN, what, next_step="verify again")
+        return found
+
+    def _lacking(self, places: Iterable[int]) -> list[Sample]:
+        """Return a sample that says why for each probe of these pairs that there was no time for."""
+        held = ((place, self._left_out[place]) for place in places if place in self._left_out)
+        return [
+            Sample(self._pairs[place], name, "", 0.0, 0.0, error=why, error_kind=BUDGET)
+            for place, why in held
+            for name, bit in self._bits.items()
+            if not self._seen[place] & bit
+        ]
 
     def _is_spoiled(self, port: PortId, bench: Bench) -> bool:
         """Say whether something is known of a port that its pairs' own samples do not tell."""
@@ -308,10 +345,19 @@ class Ledger:
             or is_wrong(bench.classes.get(port, ()), required=self._limits.class_proof)
         )
 
-    def _of(self, places: Iterable[int]) -> Iterator[Sample]:
-        wanted = {(str(self._pairs[p].source), str(self._pairs[p].target)) for p in places}
-        if wanted:
-            yield from self._kept.recall(lambda source, target: (source, target) in wanted)
+    def _of(self, places: Iterable[int]) -> tuple[tuple[Sample, ...], str]:
+        """Return the samples of some pairs, and why those in the store cannot be read; empty if they can."""
+        pairs = self._pairs.at(list(places))
+        wanted = {(str(pair.source), str(pair.target)) for pair in pairs}
+        if not wanted:
+            return (), ""
+        found, why = list[Sample](), ""
+        try:
+            found += self._kept.recall(lambda source, target: (source, target) in wanted)
+        except (StoreError, BusyError, WireError) as exc:
+            found, why = [], str(exc)
+        asked = set(pairs)
+        return (*found, *(s for s in (*self._aside, *self._pending.samples) if s.pair in asked)), why
 
 
 def _ends(sample: Sample) -> tuple[PortId, PortId]:

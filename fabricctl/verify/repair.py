@@ -12,6 +12,8 @@ from fabricctl.verify.pairs import Pairs
 
 PARTNERS = 2
 """So many good ports a suspect is to meet: with one alone, that one's own way could be at fault."""
+MOST = 32
+"""So many couples of ports at most are asked for at a time."""
 
 
 def repair(
@@ -23,6 +25,9 @@ def repair(
     paired with ports of which every verdict is a pass, until it has met `partners` of them, those that it
     passed with already included. Ports on its own leaf come first, for the fewest things lie between; then
     those in its pod; then those that have to meet the fewest suspects.
+
+    No more than `MOST` couples are returned, those of the ports that failed first: who asks again, with what
+    came of them, gets the next.
 
     Parameters
     ----------
@@ -38,7 +43,9 @@ def repair(
     found: list[PairId] = []
     for suspect in failed:
         known = met[suspect]
-        wanted = partners - len(known & uses.keys())
+        wanted = min(partners - len(known & uses.keys()), MOST - len(found) // 2)
+        if wanted <= 0:
+            continue
         new = [port for port in good if port not in known and _can_meet(fabric, suspect, port)]
         for port in heapq.nsmallest(wanted, new, key=lambda p: (*_away(fabric, suspect, p), uses[p])):
             uses[port] += 1

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -124,16 +123,18 @@ def _is_number(value: object, low: float, high: float) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
 
 
-def refuse_beside_real(store: Store, fabric: Fabric, now: float | None = None) -> None:
-    """Refuse to put simulated certificates in place of real ones that hold.
+def refuse_beside_real(store: Store, fabric: Fabric) -> None:
+    """Refuse to put simulated certificates in place of real ones, whatever those say.
+
+    A real one that failed, is unknown, revoked or outlived keeps a port out of jobs; a simulated one in its
+    place would let it in.
 
     Raises
     ------
     UsageError
-        The store has such a certificate for a port of this fabric.
+        The newest certificate of a port of this fabric is real.
     """
-    at = time.time() if now is None else now
-    for held in store.certificates([node.name for node in fabric.nodes()], valid_at=at):
+    for held in store.certificates([node.name for node in fabric.nodes()], peers=False):
         if not held.simulated:
             raise UsageError(
                 f"{held.port} holds a real certificate, which a simulated one would replace",

@@ -10,6 +10,7 @@ from fabricctl.model.fabric import Fabric
 from fabricctl.model.names import PairId
 from fabricctl.model.past import Past
 from fabricctl.model.probe import Round, Sample
+from fabricctl.verify.certify import BUDGET
 from fabricctl.verify.course import Course, Leg
 from fabricctl.verify.coverage import Chosen, choose, estimate_s
 from fabricctl.verify.pairing import Parameters
@@ -55,6 +56,8 @@ class Timetable:
 
     Attributes
     ----------
+    budget
+        As given.
     chosen
         By ``quiet`` and ``filling``: what was chosen at first.
     """
@@ -67,7 +70,7 @@ class Timetable:
         probes: tuple[Probes, Probes],
         tell: Callable[[str], None],
     ) -> None:
-        self._fabric, self._past, self._budget = fabric, past, budget
+        self._fabric, self._past, self.budget = fabric, past, budget
         self._quiet, self._filling = probes
         self._tell = tell
         self._left: list[tuple[Sequence[Round], Probes]] = []
@@ -77,7 +80,7 @@ class Timetable:
         """Yield the legs that may begin; None as long as that cannot be said."""
         covered, share_s = pairs, 0.0
         quiet, filling = estimate_s(self._quiet.values()), estimate_s(self._filling.values())
-        left_s = self._budget.left_s
+        left_s = self.budget.left_s
         if self._quiet and self._filling and left_s is not None:
             ratio = len(bandwidth_rounds(self._fabric, pairs)) / max(1, len(rounds(pairs)))
             share_s = ratio * filling
@@ -106,11 +109,11 @@ class Timetable:
     ) -> Iterator[Leg | None]:
         began, before, granted = time.monotonic(), course.over, 0
         while granted < chosen.upto:
-            if granted and self._budget.seconds is not None:
+            if granted and self.budget.seconds is not None:
                 while course.over == before and course.under_way:
                     yield None  # how long a round takes is not known yet
                 each_s = (time.monotonic() - began) / max(1, course.over - before)
-                left_s = (self._budget.left_s or 0.0) - course.under_way * each_s
+                left_s = (self.budget.left_s or 0.0) - course.under_way * each_s
                 chosen = chosen.again(granted, left_s, each_s + share_s)
                 if granted >= chosen.upto:
                     break
@@ -125,6 +128,6 @@ class Timetable:
                 yield from self._not_measured(pair, probes)
 
     def _not_measured(self, pair: PairId, probes: Probes) -> Iterator[Sample]:
-        error = f"left out: --time-budget {self._budget.seconds or 0.0:g} s was used up"
+        error = f"left out: --time-budget {self.budget.seconds or 0.0:g} s was used up"
         for name in probes:
-            yield Sample(pair, name, "", time.time(), 0.0, error=error, error_kind="budget")
+            yield Sample(pair, name, "", time.time(), 0.0, error=error, error_kind=BUDGET)

@@ -26,12 +26,13 @@ class Loss:
     def parameters(self, policy: Policy) -> Mapping[str, int | float | str]:
         """Return as many packets as must arrive without a loss to prove the policy's bound."""
         limit = policy.limits.loss or WITHOUT_LIMIT
-        packets = trials_for_bound(limit.bound_rate, limit.confidence)
+        packets, paths = trials_for_bound(limit.bound_rate, limit.confidence), policy.limits.loss_queue_pairs
+        ends_early = limit.max_rate == 0
         return {
             "packets": packets,
-            "queue_pairs": policy.limits.loss_queue_pairs,
-            spec.ENDS_EARLY: int(limit.max_rate == 0),
-            "deadline_s": spec.deadline_s(packets),
+            "queue_pairs": paths,
+            spec.ENDS_EARLY: int(ends_early),
+            "deadline_s": spec.deadline_s(packets, paths, ends_early=ends_early),
         }
 
 

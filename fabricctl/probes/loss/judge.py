@@ -10,11 +10,11 @@ Fails
 Unknown
     A count is missing, the packets were too few for the bound, or there was an error. So is no loss in the
     trains while the NICs counted gaps and the policy tolerates none: the trains are the better evidence of
-    these queue pairs' paths, but some connection of the port lost packets, or they were overtaken, and if no
-    train saw any overtaken that is not explained.
+    these queue pairs' paths, but some connection of the port lost packets, or they were overtaken. Packets
+    that the trains saw overtaken explain as many gaps, and no more.
 
 Where a NIC has no unreliable connections the evidence is its counters while the same packets go over
-reliable ones (``counters.py``); on iWARP nothing is, for TCP repairs every loss.
+reliable ones (``counters.py``).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.plugin import judging, retries
 from fabricctl.probes.loss import counters
 from fabricctl.probes.loss.rate import Counted, strongest
-from fabricctl.probes.loss.spec import NAME, ON_IWARP
+from fabricctl.probes.loss.spec import NAME
 
 SENT = "sent"
 MISSING = "missing"
@@ -43,7 +43,7 @@ MOST_NAMED = 8
 
 def judge(pair: PairId, topology: str, samples: Sequence[Sample], limits: Limits) -> tuple[Finding, ...]:  # noqa: ARG001  loss has one limit for all topologies
     """Return the findings on loss from `pair`'s source to its target."""
-    found = tuple(_iwarp(pair) if ON_IWARP in f.what else f for f in judging.errors(NAME, pair, samples))
+    found = judging.errors(NAME, pair, samples)
     good = [sample for sample in samples if not sample.error]
     if not good:
         return found
@@ -114,16 +114,6 @@ def _counts(numbers: Mapping[str, int]) -> tuple[int, int] | None:
     return (sent, lost) if 0 <= missing <= lost <= sent else None
 
 
-def _iwarp(pair: PairId) -> Finding:
-    return Finding(
-        check=NAME,
-        subject=str(pair),
-        outcome=Outcome.UNKNOWN,
-        what=f"loss cannot be measured here: {ON_IWARP}",
-        next_step="use RoCE on these NICs, or a policy without limits.loss",
-    )
-
-
 def _broken(pair: PairId, samples: Sequence[Sample]) -> tuple[Finding, ...]:
     """Return a finding for each sample whose reliable connection broke on the way."""
     return tuple(
@@ -182,14 +172,20 @@ def _weigh(pair: PairId, counted: Counted, limit: LossLimit, contradiction: str)
 def _contradiction(samples: Sequence[Sample], limit: LossLimit) -> str:
     """Return what the NICs counted that the trains did not see, where that matters; else nothing.
 
-    A policy that tolerates some loss is met by the trains' own bound. Where trains saw packets overtaken,
-    that is what the NICs counted.
+    A policy that tolerates some loss is met by the trains' own bound. A packet that was overtaken in a
+    sample's own trains explains one of the gaps counted meanwhile; a late one that kept its order none.
     """
-    overtaken = any(sample.numbers.get("reordered") or sample.numbers.get("late") for sample in samples)
-    counted = "" if limit.max_rate > 0 or overtaken else retries.gaps(samples)
+    if limit.max_rate > 0:
+        return ""
+    open_ = [s for s in samples if retries.gap_count([s]) > s.numbers.get("reordered", 0)]
+    counted = retries.gaps(open_)
     if not counted:
         return ""
-    return f"the NICs counted gaps meanwhile ({counted}): other packets of the port were lost, or overtaken"
+    seen = sum(sample.numbers.get("reordered", 0) for sample in open_)
+    counted = f"({counted})" + (
+        f", more than the {seen} packets that the trains saw overtaken" if seen else ""
+    )
+    return f"the NICs counted gaps meanwhile {counted}: other packets of the port were lost, or overtaken"
 
 
 def _without_limit(pair: PairId, counted: Counted, said: str, beside: str) -> Finding:

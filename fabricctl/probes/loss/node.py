@@ -70,7 +70,14 @@ def fall_back(parameters: Mapping[str, Any], *, is_iwarp: bool) -> dict[str, Any
 
 
 def source(link: Link, parameters: Mapping[str, Any], guard: Guard) -> dict[str, Any]:
-    """Send all trains; if the reliable connection breaks on the way, what was counted so far stands."""
+    """Send all trains.
+
+    Raises
+    ------
+    Refusal
+        The connection broke, at once or on the way: an error even where trains were counted, since only that
+        is told at once, and the other end would wait until its time is up.
+    """
     layout = _layout(parameters, link.path_mtu_bytes)
     done = 0
     with undisturbed():
@@ -85,10 +92,15 @@ def source(link: Link, parameters: Mapping[str, Any], guard: Guard) -> dict[str,
                 if train % LOOK_EVERY == 0 and _has_enough(link, layout, guard):
                     break
         except Refusal as refusal:
-            if not done or refusal.kind != PEER:
-                raise
-            return {"stopped": f"after {done} of {layout.trains} trains: {refusal.text}"}
+            raise _on_the_way(refusal, done, layout) from refusal
     return {}
+
+
+def _on_the_way(refusal: Refusal, done: int, layout: Layout) -> Refusal:
+    """Return the same refusal, with how far this end had come."""
+    return (
+        Refusal(refusal.kind, f"after {done} of {layout.trains} trains: {refusal.text}") if done else refusal
+    )
 
 
 def _has_enough(link: Link, layout: Layout, guard: Guard) -> bool:
@@ -98,7 +110,13 @@ def _has_enough(link: Link, layout: Layout, guard: Guard) -> bool:
 
 
 def target(link: Link, parameters: Mapping[str, Any], guard: Guard) -> dict[str, Any]:
-    """Count all trains; if the source stops on the way, what was counted so far stands."""
+    """Count all trains; if the source stops on the way, what was counted so far stands.
+
+    Raises
+    ------
+    Refusal
+        The connection broke, as at the source; or no train was counted.
+    """
     layout = _layout(parameters, link.path_mtu_bytes)
     if _is_reliable(parameters):
         return _target_of_reliable(link, layout, guard)
@@ -114,9 +132,9 @@ def target(link: Link, parameters: Mapping[str, Any], guard: Guard) -> dict[str,
                 link.word_out(train, guard)
                 if enough:
                     break
-        except Refusal:
-            if not count.trains:
-                raise
+        except Refusal as refusal:
+            if refusal.kind == PEER or not count.trains:
+                raise _on_the_way(refusal, count.trains, layout) from refusal
     return count.result()
 
 
@@ -129,9 +147,9 @@ def _target_of_reliable(link: Link, layout: Layout, guard: Guard) -> dict[str, A
                 link.word_in(train, guard)
                 done = train
                 link.word_out(train, guard)
-        except Refusal:
-            if not done:
-                raise
+        except Refusal as refusal:
+            if refusal.kind == PEER or not done:
+                raise _on_the_way(refusal, done, layout) from refusal
     return {"numbers": {"operations": done * layout.train}}
 
 

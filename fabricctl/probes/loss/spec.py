@@ -28,9 +28,13 @@ the same and the upper one is smaller.
 """
 LOOK_EVERY = 8
 """Trains between two looks of the source at that word."""
-SLOWEST_S = 0.05
-"""Seconds that a packet may take on average before the probe is given up."""
 STARTUP_S = 10.0
+SLOW_TRAINS, SLOW_TRAIN_S, TRAIN_S = 32, 5.0, 0.5
+"""How many trains of :data:`TRAIN` packets may take so many seconds each, and what all others may on average.
+
+Emulated NICs take seconds for a train of full-size packets, and the packets that show 1e-3 are 24 trains. A
+NIC takes less than a millisecond: a proof of 1e-5 must not be waited for as if each train were emulated.
+"""
 WATCH_S = 0.005
 """Seconds without an arrival after which the target stops to watch a train come in, and waits for its end."""
 QUIET_S = 0.2
@@ -101,6 +105,14 @@ def train_of(stamped: int) -> int:
     return stamped >> 20
 
 
-def deadline_s(packets: int) -> float:
-    """Return how long the probe may run, in seconds."""
-    return STARTUP_S + SLOWEST_S * packets
+def deadline_s(packets: int, paths: int, *, ends_early: bool) -> float:
+    """Return how long the probe may run, in seconds, with the waits for packets that were lost.
+
+    Where losses end the count, only so many trains can be waited for.
+    """
+    layout = Layout(paths, 0, packets)
+    trains = layout.trains * layout.train / TRAIN
+    long_waits = min(layout.trains, ENOUGH_EVENTS + LOOK_EVERY)
+    short_waits = 0 if ends_early else layout.trains - long_waits
+    waits_s = FIRST_QUIET_S * long_waits + QUIET_S * short_waits
+    return STARTUP_S + SLOW_TRAIN_S * min(trains, SLOW_TRAINS) + TRAIN_S * trains + waits_s

@@ -17,6 +17,11 @@ def setup(parameters: Mapping[str, Any]) -> Setup:
     return Setup(queue_pairs=(RC,), buffer_bytes=size)
 
 
+def floor(parameters: Mapping[str, Any]) -> tuple[str, int]:
+    """Return the operation and the length whose floor goes with the result."""
+    return READ, int(parameters["message_bytes"])
+
+
 def source(link: Link, parameters: Mapping[str, Any], guard: Guard) -> dict[str, Any]:
     """Read the target's memory again and again."""
     length, warmup = int(parameters["message_bytes"]), int(parameters["warmup"])

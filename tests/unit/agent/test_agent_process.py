@@ -135,6 +135,15 @@ def test_agent_ends_by_itself_when_it_hears_nothing(archive: Path, tmp_path: Pat
         assert time.monotonic() - began < 5
 
 
+def test_agent_that_waits_for_its_turn_lives_while_it_is_pinged(archive: Path, tmp_path: Path) -> None:
+    with _start(archive, tmp_path, "--idle-s", "2") as agent:
+        _hear(agent)
+        for _ in range(8):
+            time.sleep(0.5)
+            assert _ask(agent, '{"op":"ping"}') == {"pong": True}
+        assert agent.wait(10) == -14
+
+
 PORT = {"name": "eth1", "rdma": "rxe0", "address": "10.10.0.1/24"}
 PARAMETERS = {
     "samples": 10,

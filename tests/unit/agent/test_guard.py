@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -72,3 +73,29 @@ def test_only_the_request_that_is_named_is_called_off(guard: Guard, number: int,
     assert _is_off(guard) is (number == 8)
     guard.begin(9, 60.0)
     assert not _is_off(guard)
+
+
+def _left_s() -> float:
+    return signal.getitimer(signal.ITIMER_REAL)[0]
+
+
+@pytest.mark.parametrize("requests", [0, 1, 3])
+def test_an_agent_that_rests_lives_as_long_as_it_hears_pings(guard: Guard, requests: int) -> None:
+    for number in range(requests):
+        guard.begin(number, 5.0)
+    guard.rest()
+    signal.setitimer(signal.ITIMER_REAL, 20.0)  # 40 s later
+    inbox = threading.Thread(target=guard.hear)
+    inbox.start()
+    inbox.join()
+    assert 59 < _left_s() <= 60
+
+
+def test_a_ping_gives_no_request_more_time(guard: Guard) -> None:
+    guard.rest()
+    guard.begin(1, 5.0)
+    guard.hear()
+    assert 14 < _left_s() <= 15
+    guard.play(0, 2.0)
+    guard.hear()
+    assert 11 < _left_s() <= 12

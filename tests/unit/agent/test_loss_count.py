@@ -191,6 +191,21 @@ def test_batches_are_of_equal_size_and_never_many() -> None:
     assert found == {"batches": 62, "batch_packets": 2048, "batch_lost": 496, "batch_squares": 62 * 64}
 
 
+@pytest.mark.parametrize(
+    ("packets", "paths", "ends_early", "low_s", "high_s"),
+    [
+        (2_995, 32, True, 24 * 5, 5 * 60),  # 1e-3: each of 24 trains may be an emulated one
+        (299_572, 4, True, 2341 * 0.5, 30 * 60),  # 1e-5: no hours
+        (299_572, 4, False, 2341 * (0.5 + spec.QUIET_S), 40 * 60),  # each may be waited for
+        (2_995, 256, True, 3 * 8 * 5, 5 * 60),  # as long for the same packets in longer trains
+    ],
+)
+def test_the_time_allowed_follows_the_trains(
+    packets: int, paths: int, *, ends_early: bool, low_s: float, high_s: float
+) -> None:
+    assert low_s < spec.deadline_s(packets, paths, ends_early=ends_early) < high_s
+
+
 class TestEnough:
     LONG = Layout(paths=4, packet_bytes=MTU, packets=128 * 100)
 
@@ -235,8 +250,8 @@ class _Source:
     def word_in(self, value: int, guard: object) -> None:
         del guard
         self.heard.append(value)
-        if value == self.breaks_at and self.kind == "in":
-            raise Refusal(PEER, "no answer")
+        if value == self.breaks_at and self.kind in {"in", "late"}:
+            raise Refusal(PEER if self.kind == "in" else DEADLINE, "no answer")
 
     def round_trips(self, op: str, length: int, count: int, guard: object, *, pair: int) -> None:
         del guard
@@ -261,19 +276,43 @@ class TestSource:
         assert node.source(link, {**PARAMETERS, "packets": 12_800}, None) == {}  # type: ignore[arg-type]
         assert link.heard[-1] == 16
 
-    def test_a_connection_that_breaks_on_the_way_leaves_what_was_counted(self) -> None:
-        link = _Source(breaks_at=3)
-        found = node.source(link, PARAMETERS, None)  # type: ignore[arg-type]
-        assert found == {"stopped": "after 2 of 3 trains: no answer"}
-
-    @pytest.mark.parametrize(("breaks_at", "kind"), [(1, PEER), (3, DEADLINE)])
-    def test_other_failures_are_the_probes(self, breaks_at: int, kind: str) -> None:
-        with pytest.raises(Refusal):
+    @pytest.mark.parametrize(
+        ("breaks_at", "kind", "text"),
+        [
+            (1, PEER, "no answer"),
+            (1, DEADLINE, "no answer"),
+            (2, PEER, "after 1 of 3 trains: no answer"),
+            (3, PEER, "after 2 of 3 trains: no answer"),
+            (3, DEADLINE, "after 2 of 3 trains: no answer"),
+        ],
+    )
+    def test_a_connection_that_breaks_is_an_error_whenever(
+        self, breaks_at: int, kind: str, text: str
+    ) -> None:
+        with pytest.raises(Refusal) as caught:
             node.source(_Source(breaks_at=breaks_at, kind=kind), PARAMETERS, None)  # type: ignore[arg-type]
+        assert (caught.value.kind, caught.value.text) == (kind, text)
 
 
 class TestBrokenTarget:
-    def test_what_was_counted_stands(self, make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize("way", ["word_in", "word_out"])
+    @pytest.mark.parametrize(
+        ("at", "text"), [(1, "no answer"), (2, "after 1 of 3 trains: no answer")], ids=["first", "later"]
+    )
+    def test_a_connection_that_breaks_is_an_error_that_is_told_at_once(
+        self, make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, way: str, at: int, text: str
+    ) -> None:
+        link = make({})
+        self._break(monkeypatch, link, at, way, PEER)
+        if way == "word_out":
+            text = f"after {at} of 3 trains: no answer"  # it was counted before it could be answered
+        with pytest.raises(Refusal) as caught:
+            play(link)
+        assert (caught.value.kind, caught.value.text) == (PEER, text)
+
+    def test_what_was_counted_stands_if_the_time_is_up(
+        self, make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         link = make({140: LOST})
         self._break(monkeypatch, link, 3)
         assert numbers(link, "sent", "missing") == {"sent": 256, "missing": 1}
@@ -287,15 +326,17 @@ class TestBrokenTarget:
             play(link)
 
     @staticmethod
-    def _break(monkeypatch: pytest.MonkeyPatch, link: Any, at: int) -> None:
-        hear = link.word_in
+    def _break(
+        monkeypatch: pytest.MonkeyPatch, link: Any, at: int, way: str = "word_in", kind: str = DEADLINE
+    ) -> None:
+        word = getattr(link, way)
 
-        def word_in(value: int, guard: Any) -> None:
+        def breaks(value: int, guard: Any) -> None:
             if value == at:
-                raise Refusal(DEADLINE, "no answer in time")
-            hear(value, guard)
+                raise Refusal(kind, "no answer")
+            word(value, guard)
 
-        monkeypatch.setattr(link, "word_in", word_in)
+        monkeypatch.setattr(link, way, breaks)
 
 
 class TestReliable:
@@ -315,8 +356,14 @@ class TestReliable:
         found = node.target(_Words(link), {**PARAMETERS, "unreliable": 0}, None)  # type: ignore[arg-type]
         assert found == {"numbers": {"operations": 384}}
 
-    def test_what_was_answered_before_it_broke_stands(self) -> None:
+    def test_a_connection_that_breaks_is_an_error(self) -> None:
         link = _Source(breaks_at=3, kind="in")
+        with pytest.raises(Refusal) as caught:
+            node.target(_Words(link), {**PARAMETERS, "unreliable": 0}, None)  # type: ignore[arg-type]
+        assert (caught.value.kind, caught.value.text) == (PEER, "after 2 of 3 trains: no answer")
+
+    def test_what_was_answered_before_the_time_was_up_stands(self) -> None:
+        link = _Source(breaks_at=3, kind="late")
         found = node.target(_Words(link), {**PARAMETERS, "unreliable": 0}, None)  # type: ignore[arg-type]
         assert found == {"numbers": {"operations": 256}}
 

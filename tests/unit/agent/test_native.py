@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import errno
+import os
 import subprocess
 import sys
 import threading
@@ -141,9 +143,9 @@ def test_other_threads_run_during_a_loop(couple: Make, guard: Guard) -> None:
 def test_request_that_the_nic_does_not_take_is_said(couple: Make, guard: Guard) -> None:
     ends = couple(RC)
     other = engines.open_nic("native", ends.near._nic.port).endpoint(Setup((RC,), 64), None)  # noqa: SLF001
-    with pytest.raises(Refusal, match="the NIC did not take a request: Invalid argument") as caught:
+    with pytest.raises(Refusal, match="the NIC refused a request: Invalid argument") as caught:
         other.round_trips(READ, 8, 1, guard)  # it was never connected
-    assert caught.value.kind == "setup"
+    assert caught.value.kind == "peer"
     other.close()
 
 
@@ -319,3 +321,16 @@ def test_build_is_the_same_every_time(hook: Any, loop_library: Path) -> None:
     first = loop_library.read_bytes()
     assert hook.build(loop_library.parent, hook.platform.machine()) == ""
     assert loop_library.read_bytes() == first
+
+
+@pytest.mark.parametrize("number", [errno.ENOMEM, errno.EINVAL, errno.EIO, errno.EPERM])
+def test_a_request_that_the_nic_does_not_take_is_no_matter_of_locked_memory(
+    guard: Guard, number: int
+) -> None:
+    with pytest.raises(Refusal) as caught:
+        native_library.ended(native_library.SYSTEM - number, guard, "a word")
+    assert (caught.value.kind, caught.value.text) == (
+        "peer",
+        f"the NIC refused a request: {os.strerror(number)}",
+    )
+    native_library.ended(0, guard, "a word")

@@ -77,3 +77,19 @@ def test_deltas_survive_a_32_bit_wrap_and_tell_a_reset() -> None:
     before = {"same": 5, "wraps": (1 << 32) - 2, "reset": 1 << 40, "gone": 1}
     after = {"same": 5, "wraps": 3, "reset": 7, "new": 1}
     assert sysfs.deltas(before, after) == {"same": 0, "wraps": 5, "reset": None}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "rise"),
+    [
+        (5, 0, None),
+        (1_000_000, 3, None),
+        ((1 << 31) + 7, 7, None),
+        ((1 << 31) + 8, 7, (1 << 31) - 1),
+        ((1 << 32) - 1, 0, 1),
+        (1 << 32, 0, None),
+        (0, 1 << 40, 1 << 40),
+    ],
+)
+def test_a_small_counter_that_fell_was_reset(before: int, after: int, rise: int | None) -> None:
+    assert sysfs.deltas({"packets": before}, {"packets": after}) == {"packets": rise}

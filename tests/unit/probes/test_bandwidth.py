@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,16 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabricctl.model.names import PairId, PortId
-from fabricctl.model.policy import BandwidthLimit, Limits
+from fabricctl.model.policy import BandwidthLimit, Limits, LossLimit
 from fabricctl.model.probe import Sample
 from fabricctl.model.reading import Known
 from fabricctl.model.verdict import Finding, Outcome, worst
-from fabricctl.plugin import finder
+from fabricctl.plugin import finder, retries
 
 PAIR = PairId(PortId("node1", "eth1"), PortId("node2", "eth1"))
 ONE_WAY = ("write_bandwidth", "read_bandwidth", "send_bandwidth")
 ALL = (*ONE_WAY, "write_bandwidth_both")
 SECOND = 1_000_000_000
+NO_LOSS = LossLimit(max_rate=0.0, bound_rate=1e-3, confidence=0.95)
 FLOW = {
     "bytes": 11_250_000_000,  # 90 Gbit/s over a second
     "messages": 30_303,
@@ -255,6 +257,43 @@ class TestEvery:
             "; the NIC sent again meanwhile: packet_seq_err +3"
             in one(probe, moved, within=limits(probe, 0.5)).what
         )
+
+    @pytest.mark.parametrize(
+        "key",
+        [f"source/{name}" for name in sorted(retries.GAPS - retries.SOFT_GAPS)]
+        + [f"target/{name}" for name in sorted(retries.RESPONDER_GAPS - retries.SOFT_GAPS)],
+    )
+    def test_gaps_under_load_are_no_pass_where_no_loss_is_tolerated(self, probe: str, key: str) -> None:
+        within = replace(limits(probe, 0.5), loss=NO_LOSS)
+        gaps, goodput = judge(probe, sample(probe, counters={key: Known(50_000)}), within=within)
+        side, _, name = key.partition("/")
+        assert (gaps.check, gaps.outcome) == ("retransmission", Outcome.UNKNOWN)
+        assert gaps.measured == f"{name} +50000 at the {side}"
+        assert gaps.what.startswith(f"while {probe} ran, the NICs counted gaps: {gaps.measured};")
+        assert (goodput.check, goodput.outcome) == (probe, Outcome.PASS)
+        short = sample(probe, {"elapsed_ns": 1}, counters={key: Known(1)})
+        assert [f.check for f in judge(probe, short, within=within)] == ["retransmission", probe]
+        for loss in (None, replace(NO_LOSS, max_rate=1e-6)):
+            one(probe, sample(probe, counters={key: Known(50_000)}), within=replace(within, loss=loss))
+
+    def test_what_rxe_counts_under_load_is_remarked_and_decides_nothing(self, probe: str) -> None:
+        overrun = sample(
+            probe,
+            counters={"source/rcvd_seq_err": Known(7), "target/out_of_seq_request": Known(7)},
+        )
+        finding = one(probe, overrun, within=replace(limits(probe, 0.5), loss=NO_LOSS))
+        assert finding.outcome is Outcome.PASS
+        assert "; the NIC sent again meanwhile: rcvd_seq_err +7" in finding.what
+
+    def test_gaps_of_the_other_direction_are_its_own_only_if_it_sends_both_ways(self, probe: str) -> None:
+        counters = {"target/packet_seq_err": Known(3), "source/out_of_sequence": Known(2)}
+        found = judge(
+            probe, sample(probe, counters=counters), within=replace(limits(probe, 0.5), loss=NO_LOSS)
+        )
+        both = probe == "write_bandwidth_both"
+        assert [f.check for f in found] == [*["retransmission"] * both, probe]
+        if both:
+            assert found[0].measured == "out_of_sequence +2 at the source, packet_seq_err +3 at the target"
 
     def test_its_parameters_come_from_the_policy(self, probe: str) -> None:
         class WithLimits:

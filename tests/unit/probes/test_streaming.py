@@ -177,8 +177,9 @@ class TestSend:
         half, ends, parameters = made(links, self.probe)
         ends[0].holes = {0: 4096, 2: 0}
         source, target = links.play(half, ends, parameters)
-        assert source["stopped"].startswith("on queue pair 1: ")
-        assert target == {"numbers": {"received_messages": 0}}
+        assert (source.kind, target.kind) == (PEER, DEADLINE)
+        assert source.text == f"{links.LOST}; long messages had stopped before on queue pair 1: {links.LOST}"
+        assert target.text == "no word from the other side within 0.2 s"
 
     def test_a_short_time_is_not_below_one_turn(self, links: Any) -> None:
         half, ends, parameters = made(links, self.probe, seconds=0.001)
@@ -234,7 +235,8 @@ class TestBoth:
         monkeypatch.setattr(streaming, "PATIENCE_S", 0.2)
         half, ends, parameters = made(links, self.probe)
         ends[broken].holes = {0: 4096, 2: 0}
-        links.play(half, ends, parameters)
+        found = links.play(half, ends, parameters)
+        assert (found[broken].kind, found[1 - broken].kind) == (PEER, DEADLINE)
         assert not streams(ends[0]) + streams(ends[1])
 
 

@@ -13,6 +13,7 @@ import threading
 import zlib
 from array import array
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -427,6 +428,54 @@ def test_verdicts_of_a_large_run_come_back_equal(path: Path) -> None:
     assert encode(verdicts) == encode(list(verdicts))
     assert [str(v.pair) for v in verdicts][1:3] == ["node2/eth1 -> node1/eth1", "node1/eth1 -> node3/eth1"]
     assert hash(verdicts) == hash(seen.verdicts)
+
+
+@pytest.mark.parametrize("large", [False, True], ids=["whole", "alike"])
+@pytest.mark.parametrize("error", [None, KeyboardInterrupt(), StoreError("no space is left")], ids=repr)
+@pytest.mark.parametrize("step", ["_put_pieces", "put_certificates", "finish"])
+def test_a_run_concludes_as_a_whole_or_not_at_all(
+    path: Path, monkeypatch: pytest.MonkeyPatch, step: str, error: BaseException | None, *, large: bool
+) -> None:
+    evidence = replace(_evidence(), verdicts=_large()) if large else _evidence()
+    right = getattr(Store, step)
+
+    def ending(*args: object, **given: object) -> object:
+        found = right(*args, **given)
+        if error:
+            raise error
+        return found
+
+    with Store.open(path) as store:
+        before = store.begin(RunKind.VERIFY, "ops", "/i.yml")
+        old = certificate(before)
+        store.put_certificates([old])
+        run = store.begin(RunKind.VERIFY, "ops", "/i.yml")
+        store.put_probed(run.id, evidence.samples, 1)
+        new = certificate(run, number=2, outcome=Outcome.FAIL)
+        with monkeypatch.context() as patched:
+            patched.setattr(Store, step, ending)
+            with pytest.raises(type(error)) if error else nullcontext():
+                store.conclude(run, Outcome.FAIL, "1 fail", evidence, [new], NOW + 5)
+    with Store.open(path) as store:
+        held = store.run(run.id)
+        ended = (held.ended_at, held.outcome, held.summary)
+        assert store.is_concluded(run.id) is (error is None)
+        assert store.verify(run.id) == (None if error else evidence)
+        assert store.certificates() == ((old,) if error else (new,))
+        assert ended == ((None, None, "") if error else (NOW + 5, Outcome.FAIL, "1 fail"))
+        assert len(list(store.probed(run.id))) == (1 if error or large else 0)
+
+
+def test_a_refused_certificate_leaves_a_run_that_can_go_on(path: Path) -> None:
+    with Store.open(path) as store:
+        run = store.begin(RunKind.VERIFY, "ops", "/i.yml")
+        twice = [certificate(run), certificate(run)]
+        with pytest.raises(StoreError, match="UNIQUE"):
+            store.conclude(run, Outcome.PASS, "1 pass", _evidence(), twice, NOW)
+        assert not store.is_concluded(run.id)
+        ended = store.conclude(run, Outcome.PASS, "1 pass", _evidence(), twice[:1], NOW)
+        assert ended == store.run(run.id)
+        assert store.certificates() == (twice[0],)
 
 
 @pytest.mark.parametrize("verdicts", [{}, {"ports": ["x"]}, []])

@@ -18,7 +18,7 @@ from fabricctl.model.policy import GatePolicy, Limits, MtuPolicy, Policy, Stance
 from fabricctl.model.probe import Sample
 from fabricctl.model.reading import DeviceReading, Known, Missing, PortReading
 from fabricctl.model.verdict import Finding, Outcome, Verdict
-from fabricctl.verify.certify import Occasion, certify, fingerprint, policy_digest
+from fabricctl.verify.certify import BUDGET, Occasion, certify, fingerprint, policy_digest
 from fabricctl.verify.localise import localise
 from fabricctl.verify.schedule import expand
 
@@ -190,6 +190,96 @@ def test_the_engine_is_named(star: Build, judged: Judged) -> None:
     ]
     (first, _) = certify(judged(pairs, lambda _: PASS), (), samples, occasion(fabric))
     assert first.engine == "pyverbs 44, pyverbs 59"
+
+
+def budget(pair: PairId, *probes: str) -> list[Sample]:
+    return [Sample(pair, probe, "", NOW, 0, error="left out", error_kind=BUDGET) for probe in probes]
+
+
+def short_of_time(left: Iterable[PairId], verdicts: Iterable[Verdict], *more: Finding) -> tuple[Verdict, ...]:
+    """Say of pairs that there was no time for the loss probe, and whatever else is known."""
+    gone = set(left)
+    unknown = Finding("loss", "", UNKNOWN, "loss not measured: left out")
+    return tuple(replace(v, findings=(unknown, *more)) if v.pair in gone else v for v in verdicts)
+
+
+def with_node3(pairs: Iterable[PairId]) -> list[PairId]:
+    return [p for p in pairs if "node3" in str(p)]
+
+
+def test_what_there_was_no_time_for_is_as_if_nobody_had_asked(star: Build, judged: Judged) -> None:
+    fabric = star(3)
+    pairs = expand(fabric, "all")
+    left = with_node3(pairs)
+    whole = judged(pairs, lambda _: PASS)
+    samples = [s for pair in left for s in budget(pair, "loss")]
+    before = certify(whole, (), (), replace(occasion(fabric), run_id="v0", now=NOW - 10))
+    issued = certify(short_of_time(left, whole), (), samples, occasion(fabric))
+    asked = judged([p for p in pairs if p not in left], lambda _: PASS)
+    assert issued == certify(asked, (), (), occasion(fabric))
+    assert [(str(c.port), c.outcome, c.peers) for c in issued] == [
+        ("node1/eth1", PASS, {"node2/eth1": PASS}),
+        ("node2/eth1", PASS, {"node1/eth1": PASS}),
+    ]
+    # What was proved before stands.
+    assert decide([*before, *issued], ("node1", "node2", "node3"), NOW).allow
+
+
+def test_a_large_run_says_it_by_the_finding_alone(star: Build, judged: Judged) -> None:
+    pairs = expand(star(3), "all")
+    unknown = (Finding(BUDGET, "", UNKNOWN, "not measured: left out"),)
+    left = with_node3(pairs)
+    verdicts = [replace(v, findings=unknown) if v.pair in left else v for v in judged(pairs, lambda _: PASS)]
+    issued = certify(verdicts, (), (), occasion(star(3)))
+    assert [(str(c.port), c.outcome) for c in issued] == [("node1/eth1", PASS), ("node2/eth1", PASS)]
+
+
+@pytest.mark.parametrize(
+    ("rest", "outcome"),
+    [(None, PASS), (PASS, PASS), (UNKNOWN, UNKNOWN), (Outcome.ERROR, Outcome.ERROR), (FAIL, FAIL)],
+)
+def test_of_a_pair_left_out_in_part_only_bad_news_count(
+    star: Build, judged: Judged, rest: Outcome | None, outcome: Outcome
+) -> None:
+    fabric = star(3)
+    pairs = expand(fabric, "all")
+    (there, *_) = left = with_node3(pairs)
+    known = [Finding("read_latency", "", rest, "measured")] if rest else []
+    verdicts = short_of_time([there, there.reverse], judged(pairs, lambda _: PASS), *known)
+    samples = [s for p in (there, there.reverse) for s in budget(p, "loss")]
+    samples += [Sample(p, "read_latency", "native 1", NOW, 1) for p in (there, there.reverse)]
+    issued = {c.port: c for c in certify(verdicts, (), samples, occasion(fabric))}
+    assert len(left) == 4
+    for end, peer in ((there.source, there.target), (there.target, there.source)):
+        assert issued[end].outcome is outcome
+        assert issued[end].peers.get(str(peer)) is (None if outcome is PASS else rest)
+        assert all(f.check != "loss" or f.outcome is PASS for f in issued[end].findings)
+
+
+def test_one_way_that_there_was_no_time_for_takes_the_other_along(star: Build, judged: Judged) -> None:
+    fabric = star(3)
+    pairs = expand(fabric, "all")
+    (there, *_) = with_node3(pairs)
+    verdicts = short_of_time([there], judged(pairs, lambda _: PASS))
+    issued = {c.port: c for c in certify(verdicts, (), budget(there, "loss"), occasion(fabric))}
+    assert {c.outcome for c in issued.values()} == {PASS}
+    assert str(there.target) not in issued[there.source].peers
+    failed = short_of_time([there], judged(pairs, lambda p: FAIL if p == there.reverse else PASS))
+    issued = {c.port: c for c in certify(failed, (), budget(there, "loss"), occasion(fabric))}
+    assert issued[there.source].peers[str(there.target)] is FAIL
+
+
+@pytest.mark.parametrize(("outcome", "ports"), [(FAIL, {"node3/eth1": FAIL}), (UNKNOWN, {})])
+def test_without_a_measurement_only_a_known_fault_of_its_own_costs_a_port_its_certificate(
+    star: Build, judged: Judged, outcome: Outcome, ports: dict[str, Outcome]
+) -> None:
+    fabric = star(3)
+    left = with_node3(expand(fabric, "all"))
+    wrong = Finding("settings", "", outcome, "differs", culprit="node3/eth1")
+    verdicts = short_of_time(left, judged(left, lambda _: PASS), wrong)
+    samples = [s for pair in left for s in budget(pair, "loss")]
+    issued = certify(verdicts, (), samples, occasion(fabric))
+    assert {str(c.port): c.outcome for c in issued} == ports
 
 
 def test_a_certificate_does_not_hold_all_findings_of_a_large_run(star: Build, issue: Issue) -> None:

@@ -5,24 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fabricctl.model import facts
 from fabricctl.model.certificate import Certificate
-from fabricctl.model.fabric import Fabric, LinkLayer
+from fabricctl.model.fabric import Fabric
 from fabricctl.model.names import PairId, PortId
-from fabricctl.model.past import Past, Result
-from fabricctl.model.policy import Limits, MtuPolicy, Policy
-from fabricctl.model.reading import DeviceReading, Known, PortReading
-from fabricctl.model.run import RunKind
+from fabricctl.model.past import Basis, Past, Result
 from fabricctl.model.verdict import Finding, Outcome, Verdict
-from fabricctl.store import Store
 from fabricctl.verify import coverage
-from fabricctl.verify.certify import fingerprint, policy_digest
 from fabricctl.verify.coverage import Chosen, choose, estimate_s, repair
 from fabricctl.verify.pairs import Pairs
 from fabricctl.verify.risk import RISKS, Risk, change, risks
@@ -66,10 +60,12 @@ def past_of(fabric: Fabric, tested: Mapping[tuple[int, int], Result] | None = No
     results = {a: {b: fresh for b in ports if a < b} for a in ports}
     for (low, high), result in (tested or {}).items():
         results[port(low)][port(high)] = result
+    times = {fresh.at, *(result.at for result in (tested or {}).values())}
     return Past(
         now=NOW,
         max_age_s=LIFE,
         results=results,
+        bases={p: {at: Basis(at + LIFE, "", "d", SAME) for at in times} for p in ports},
         certificates={p: certificate(p) for p in ports},
         fingerprints=dict.fromkeys(ports, SAME),
         policy_digest="d",
@@ -131,6 +127,43 @@ def test_what_changed_of_a_port(star: Build, held: Certificate | None, why: str)
         {"node1", "node2", "node3"} if why else set()
     )
     assert len(changed) == (4 if why else 0)
+
+
+@pytest.mark.parametrize("end", [1, 2])
+@pytest.mark.parametrize(
+    ("changes", "risk"),
+    [
+        ({}, Risk.FRESH),
+        ({"fingerprint": {"firmware": "1"}}, Risk.FRESH),
+        ({"fingerprint": {**SAME, "firmware": "0"}}, Risk.CHANGED),
+        ({"fingerprint": {**SAME, "gids": "g"}}, Risk.CHANGED),
+        ({"revoked": "by ops"}, Risk.CHANGED),
+        ({"policy_digest": "e"}, Risk.CHANGED),
+        ({"expires_at": NOW}, Risk.EXPIRED),
+        (None, Risk.CHANGED),
+    ],
+)
+def test_a_couple_is_as_fresh_as_what_its_own_result_rests_on(
+    star: Build, end: int, changes: dict[str, Any] | None, risk: Risk
+) -> None:
+    """The newest certificates of all ports hold: they are of other couples, tested later."""
+    fabric = star(3)
+    past = past_of(fabric, {(1, 2): Result(NOW - 90, PASS)})
+    own = {} if changes is None else {NOW - 90: past.bases[port(end)][NOW - 90]._replace(**changes)}
+    rests = {**past.bases[port(end)], **own}
+    if changes is None:
+        del rests[NOW - 90]
+    past = replace(past, bases={**past.bases, port(end): rests})
+    assert {change(p.id, past) for p in fabric.node_ports()} == {""}
+    found = by_couple(expand(fabric, "all"), past)
+    assert found.pop("node1 node2") is found.pop("node2 node1") is risk
+    assert set(found.values()) == {Risk.FRESH}
+    assert len(expand(fabric, "changed", past=past)) == (0 if risk is Risk.FRESH else 2)
+
+
+def test_a_couple_that_only_one_end_vouches_for_is_not_fresh(star: Build) -> None:
+    past = past_of(star(2), {(1, 2): Result(NOW - 60, PASS, by_both=False)})
+    assert set(by_couple(expand(star(2), "all"), past).values()) == {Risk.CHANGED}
 
 
 def test_a_port_that_was_not_read_counts_as_changed(star: Build) -> None:
@@ -329,67 +362,3 @@ def test_who_is_no_suspect_and_who_is_no_partner(star: Build, judged: Judged) ->
     across = expand(fabric, "node1/eth1:node2,node1/eth2:node3,node2/eth2:node3")
     assert repair(judged(across, lambda p: FAIL if p.source.port == "eth1" else PASS), fabric) == ()
     assert repair((), fabric) == ()
-
-
-POLICY = Policy("lab", LinkLayer.ETHERNET, None, None, MtuPolicy(9000, 9216, 4096), (), {}, Limits((), None))
-
-
-def test_the_past_is_recalled_from_the_store(star: Build, tmp_path: Path) -> None:
-    fabric = replace(star(4), source="/inventory.yml")
-    life = POLICY.gate.max_age_s
-    readings = {
-        f"node{n}": DeviceReading(
-            f"node{n}",
-            NOW,
-            {port(n): PortReading(port(n), {}, {facts.FIRMWARE: Known(f"{n}")})},
-        )
-        for n in (1, 2, 3)
-    }
-    with Store.open(tmp_path / "s") as store:
-        run = store.begin(RunKind.VERIFY, "me", fabric.source, now=NOW)
-        other = store.begin(RunKind.VERIFY, "me", "/other.yml", now=NOW)
-
-        def put(n: int, at: float, peers: Mapping[int, Outcome], inventory: str = fabric.source) -> None:
-            held = certificate(
-                port(n),
-                at=at,
-                id=f"{n}-{at}",
-                run_id=run.id if inventory == fabric.source else other.id,
-                inventory=inventory,
-                peers={str(port(peer)): outcome for peer, outcome in peers.items()},
-                expires_at=at + life,
-                policy_digest=policy_digest(POLICY.limits),
-                fingerprint=fingerprint(port(n), readings.get(f"node{n}")),
-            )
-            store.put_certificates([held])
-
-        put(1, NOW - 5 * life, {4: PASS})  # too long ago
-        put(1, NOW - 100, {2: PASS, 3: PASS})
-        put(2, NOW - 100, {1: FAIL, 3: PASS})
-        put(3, NOW - 50, {1: UNKNOWN})
-        put(1, NOW - 10, {2: PASS})
-        put(4, NOW - 5, {1: PASS}, "/other.yml")
-        past = coverage.recall(store, fabric, POLICY, readings, NOW)
-    assert past.results == {
-        port(1): {port(2): Result(NOW - 10, PASS), port(3): Result(NOW - 50, UNKNOWN)},
-        port(2): {port(3): Result(NOW - 100, PASS)},
-    }
-    assert past.certificates.keys() == {port(1), port(2), port(3)}
-    assert past.certificates[port(1)].peers == {}
-    assert past.fingerprints == {port(n): {"firmware": f"{n}"} for n in (1, 2, 3)}
-    assert {n: change(port(n), past) for n in (1, 2, 3, 4)} == {1: "", 2: "", 3: "", 4: "no certificate"}
-    assert (past.now, past.max_age_s) == (NOW, life)
-
-
-def test_of_one_moment_the_worse_counts(tmp_path: Path) -> None:
-    with Store.open(tmp_path / "s") as store:
-        run = store.begin(RunKind.VERIFY, "me", "/i.yml", now=NOW)
-        store.put_certificates(
-            [
-                certificate(port(1), id="a", run_id=run.id, peers={str(port(2)): PASS}),
-                certificate(port(2), id="b", run_id=run.id, peers={str(port(1)): FAIL}),
-            ]
-        )
-        assert store.last_verdicts("/i.yml", 0.0) == {port(1): {port(2): Result(NOW - 60, FAIL)}}
-        assert store.last_verdicts("/i.yml", NOW) == {}
-        assert store.last_verdicts("/other.yml", 0.0) == {}

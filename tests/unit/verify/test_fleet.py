@@ -327,6 +327,9 @@ def test_both_directions_come_from_one_session(nodes: Any) -> None:
     with Fleet(nodes.fabric, _ports(nodes), nodes, PATIENCE) as fleet:
         _addresses(fleet, pair.target, kept)
         found = fleet.run_round(Round(1, (pair, pair.reverse)), _probes("read_latency", "loss"), POLICY)
+        until = time.monotonic() + 10  # sessions are closed after their reply
+        while list((nodes.folder / "wire").glob("qp-*")) and time.monotonic() < until:
+            time.sleep(0.05)
         assert list((nodes.folder / "wire").glob("qp-*")) == []
     assert [len(addresses) for addresses in kept] == [
         5

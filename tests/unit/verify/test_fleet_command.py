@@ -137,7 +137,7 @@ def test_engine_that_a_node_has_not_is_said_with_the_reason(nodes: Any) -> None:
     done = _run("--json", "--probes", "read_latency", "--engine", "native")
     assert done.exit_code == 4
     said = json.loads(done.stdout)
-    assert said["agents"]["node1"]["error"] == "no native engine: a stand-in for pyverbs is all there is here"
+    assert said["agents"]["node1"]["error"] == "native: a stand-in for pyverbs is all there is here"
 
 
 def test_json_has_the_share_of_time_spent_measuring(nodes: Any) -> None:

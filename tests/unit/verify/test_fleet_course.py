@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from fabricctl.model.reading import Known, Missing
 from fabricctl.verify import course
 from fabricctl.verify.agents import Patience
 from fabricctl.verify.course import Leg
+from fabricctl.verify.exchange import Exchange
 from fabricctl.verify.fleet import Fleet
 from fabricctl.verify.schedule import expand, rounds
 
@@ -476,3 +478,24 @@ def test_both_engines_are_named_where_the_ends_differ() -> None:
 
     there, back = _one(Mixed(), *_both(1, 2))
     assert (there.engine, back.engine) == ("native 1, target pyverbs 44.0", "pyverbs 44.0, target native 1")
+
+
+def test_agents_that_wait_for_their_turn_are_spoken_to() -> None:
+    """An agent that hears nothing ends by itself, however long others are measured."""
+    heard: list[tuple[str, Any]] = []
+
+    def member(number: int) -> Any:
+        process = wire.WireProcess(f"node{number}", wire.obey, heard, wire.HELLO)
+        process.watch = lambda take: setattr(process, "_take", take)
+        return SimpleNamespace(process=process, device=SimpleNamespace(name=process.node), close=process.die)
+
+    exchange = Exchange([member(1), member(2)], Patience(answer=0.4, idle=0.6))
+    until = time.monotonic() + 2.0
+    while time.monotonic() < until:
+        exchange.turn()
+    for name in ("node1", "node2"):
+        pings = [said for node, said in heard if node == name]
+        assert pings == [{"op": "ping"}] * len(pings)
+        assert 4 <= len(pings) <= 11
+    assert [line.lost for line in exchange.lines] == ["", ""]
+    exchange.close()

@@ -246,6 +246,25 @@ def test_how_a_run_ended_early_is_kept(
     assert (run.outcome, run.summary) == (Outcome.UNKNOWN, summary)
 
 
+@pytest.mark.parametrize(
+    "error", [StoreError("no space is left"), BusyError("another run is writing")], ids=repr
+)
+def test_why_a_run_ended_early_is_told_though_the_store_cannot_keep_it(
+    nodes: Any, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def raising(what: BaseException) -> Any:
+        def broken(*_: object, **__: object) -> None:
+            raise what
+
+        return broken
+
+    with Store.open() as store:
+        monkeypatch.setattr(readback, "read", raising(RuntimeError("oops")))
+        monkeypatch.setattr(store, "finish", raising(error))
+        with pytest.raises(RuntimeError, match="oops"):
+            verify(nodes.fabric, POLICY, Request(), Means(nodes, store, patience=PATIENCE))
+
+
 def test_suspects_are_paired_with_good_partners_afterwards(
     nodes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from fabricctl.agent.simulated import ENGINE
+from fabricctl.errors import BusyError, FabricctlError, StoreError, WireError
 from fabricctl.model.fabric import Fabric
 from fabricctl.model.names import PairId, PortId
 from fabricctl.model.policy import BandwidthLimit, LatencyLimit
@@ -71,7 +72,33 @@ def test_what_there_was_no_time_for_is_unknown_and_says_so(tmp_path: Path) -> No
     assert [f.what for same in left for f in same.findings] == [
         "not measured: left out: --time-budget 1e-06 s was used up"
     ]
-    assert {certificate.outcome for certificate in report.certificates} == {Outcome.UNKNOWN}
+    # What was measured counts, and what there was no time for is as if nobody had asked for it.
+    passed = {v.pair for v in report.verdicts if v.outcome is Outcome.PASS}
+    assert {c.port for c in report.certificates} == {pair.source for pair in passed}
+    assert {c.outcome for c in report.certificates} == {Outcome.PASS}
+    assert {(str(c.port), peer) for c in report.certificates for peer in c.peers} == {
+        (str(pair.source), str(pair.target)) for pair in passed
+    }
+
+
+@pytest.mark.parametrize("whole_pairs", [0, 20_000])
+def test_a_pair_that_was_left_out_in_part_says_which_probes_are_lacking(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole_pairs: int
+) -> None:
+    monkeypatch.setattr(ledger, "WHOLE_PAIRS", whole_pairs)
+    fabric = bench.make_fabric(3, str(tmp_path / "inventory.yml"))
+    first = PairId(PortId("node0001", "eth1"), PortId("node0002", "eth1"))
+    probes = {name: finder.probe(name) for name in ("read_latency", "write_bandwidth")}
+    nothing = Kept(lambda *_: None, lambda _: ())
+    book = Ledger(fabric, bench.POLICY.limits, Pairs.of([first, first.reverse]), probes, nothing)
+    for pair in (first, first.reverse):
+        book.take([Sample(pair, "read_latency", "native 1", 0.0, 1.0)])
+        book.leave_out(Sample(pair, "write_bandwidth", "", 0.0, 0.0, error="no time", error_kind="budget"))
+    account = book.conclude(Bench(fabric, bench.POLICY.limits, probes, {}))
+    lacking = [(s.pair, s.probe, s.error) for s in account.samples if s.error_kind == "budget"]
+    assert lacking == [(pair, "write_bandwidth", "no time") for pair in (first, first.reverse)]
+    said = [[f.what for f in v.findings if f.check == "write_bandwidth"] for v in account.verdicts]
+    assert said == [["write_bandwidth not measured: no time"]] * 2
 
 
 def test_ports_that_are_set_wrongly_fail_whatever_was_measured(tmp_path: Path) -> None:
@@ -121,6 +148,117 @@ def made(samples: list[Sample], nodes: int = 3) -> tuple[Ledger, Fabric]:
 
     kept = Kept(lambda batch, _: samples.extend(batch), recall)
     return Ledger(fabric, bench.POLICY.limits, pairs, probes, kept), fabric
+
+
+def _good(fabric: Fabric) -> dict[PairId, list[Sample]]:
+    """Return the samples by pair of a fabric that is well."""
+    with Store.open() as store, connect() as way:
+        report = verify(fabric, bench.POLICY, REQUEST, Means(way, store, launch=simulated_launch(fabric)))
+        found: dict[PairId, list[Sample]] = {}
+        for sample in store.probed(report.run.id):
+            found.setdefault(sample.pair, []).append(sample)
+    return found
+
+
+class _Store:
+    """Keeps samples, or raises what it is to raise."""
+
+    def __init__(self) -> None:
+        self.held: list[Sample] = []
+        self.full: FabricctlError | None = None
+        self.unreadable: FabricctlError | None = None
+
+    def keep(self, batch: Sequence[Sample], couples: int) -> None:
+        del couples
+        if self.full:
+            raise self.full
+        self.held += batch
+
+    def recall(self, wanted: Any) -> Iterator[Sample]:
+        for sample in self.held:
+            if wanted is None or wanted(str(sample.pair.source), str(sample.pair.target)):
+                yield sample
+        if self.unreadable:
+            raise self.unreadable
+
+
+def _book(nodes: int, folder: Path) -> tuple[Ledger, _Store, Bench, dict[PairId, list[Sample]]]:
+    fabric = bench.make_fabric(nodes, str(folder / "i.yml"))
+    ports = [port.id for port in fabric.node_ports()]
+    pairs = Pairs.of([PairId(a, b) for a in ports for b in ports if a != b])
+    probes = {name: finder.probe(name) for name in ("read_latency", "loss")}
+    store = _Store()
+    book = Ledger(fabric, bench.POLICY.limits, pairs, probes, Kept(store.keep, store.recall))
+    return book, store, Bench(fabric, bench.POLICY.limits, probes, {}), _good(fabric)
+
+
+def _spoilt(samples: list[Sample]) -> list[Sample]:
+    """Return samples of a pair that loses packets."""
+    return [
+        replace(s, numbers={**s.numbers, "missing": s.numbers["sent"] // 2}) if s.probe == "loss" else s
+        for s in samples
+    ]
+
+
+@pytest.mark.parametrize("failing", [0, 3, 11])
+@pytest.mark.parametrize("error", [StoreError("no space is left"), None], ids=["full", "well"])
+def test_what_failed_after_the_store_was_full_is_on_record(
+    tmp_path: Path, failing: int, error: FabricctlError | None
+) -> None:
+    book, store, bench_, good = _book(4, tmp_path)
+    for number, samples in enumerate(good.values()):
+        if number == min(failing, 6):
+            book.flush()
+            store.full = error
+        book.take(_spoilt(samples) if number == failing else samples)
+    account = book.conclude(bench_)
+    assert account.unkept == ("no space is left" if error else "")
+    bad = list(good)[failing]
+    assert {v.pair for v in account.verdicts if v.outcome is Outcome.FAIL} == {bad}
+    assert outcomes(account.verdicts) == {Outcome.PASS: 11, Outcome.FAIL: 1}
+    assert "not measured" not in str(list(account.verdicts))
+    assert {s.probe for s in account.samples if s.pair == bad} == {"read_latency", "loss"}
+    assert ("not all samples could be kept" in str(list(account.verdicts))) is bool(error)
+
+
+def test_a_busy_store_loses_nothing_and_is_told_of_at_the_end(tmp_path: Path) -> None:
+    book, store, bench_, good = _book(4, tmp_path)
+    store.full = BusyError("another run is writing")
+    for number, samples in enumerate(good.values()):
+        book.take(_spoilt(samples) if number == 5 else samples)
+        book.flush()
+    busy = book.conclude(bench_)
+    assert busy.unkept == "another run is writing"
+    assert outcomes(busy.verdicts) == {Outcome.PASS: 11, Outcome.FAIL: 1}
+    assert store.held == []
+    store.full = None
+    account = book.conclude(bench_)
+    assert account.unkept == ""
+    assert outcomes(account.verdicts) == {Outcome.PASS: 11, Outcome.FAIL: 1}
+    assert store.held == [
+        s for n, held in enumerate(good.values()) for s in (_spoilt(held) if n == 5 else held)
+    ]
+
+
+@pytest.mark.parametrize(
+    "error", [StoreError("damaged"), BusyError("another run"), WireError("no samples")], ids=repr
+)
+def test_samples_that_cannot_be_read_again_are_no_end_of_the_run(
+    tmp_path: Path, error: FabricctlError
+) -> None:
+    book, store, bench_, good = _book(4, tmp_path)
+    for number, samples in enumerate(good.values()):
+        book.take(_spoilt(samples) if number == 5 else samples)
+    store.unreadable = error
+    account = book.conclude(bench_)
+    assert account.unkept == str(error)
+    # What it was that failed is not known any more, but nothing that failed has passed.
+    assert outcomes(account.verdicts) == {Outcome.PASS: 11, Outcome.UNKNOWN: 1}
+    assert [v.pair for v in account.verdicts if v.outcome is Outcome.UNKNOWN] == [list(good)[5]]
+    assert "could not be kept, or not be read again" in str(list(account.verdicts))
+    store.unreadable = None
+    again = book.conclude(bench_)
+    assert (again.unkept, outcomes(again.verdicts)) == ("", {Outcome.PASS: 11, Outcome.FAIL: 1})
 
 
 def _sample(pair: PairId, probe: str, error: str = "") -> Sample:

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from fabricctl.agent.simulated import ENGINE
-from fabricctl.errors import StoreError, UsageError
+from fabricctl.errors import BusyError, FabricctlError, StoreError, UsageError
 from fabricctl.model.fabric import Fabric
 from fabricctl.model.names import PairId, PortId
 from fabricctl.model.probe import Sample
@@ -28,7 +28,7 @@ from fabricctl.model.verdicts import Verdicts, outcomes
 from fabricctl.plugin.protocols import RunReport
 from fabricctl.store import Store
 from fabricctl.transport import connect
-from fabricctl.verify import ledger
+from fabricctl.verify import ledger, pending
 from fabricctl.verify.flow import Means, Request, resume, verify
 from fabricctl.verify.simulation import refuse_beside_real, simulated_launch
 
@@ -73,7 +73,7 @@ class Run:
 
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger, "BATCH_COUPLES", 4)
+    monkeypatch.setattr(pending, "BATCH_COUPLES", 4)
 
 
 @pytest.fixture(params=[20_000, 0], ids=["whole", "alike"])
@@ -325,12 +325,25 @@ def test_a_store_that_is_full_costs_the_certificates_and_nothing_else(
     assert outcomes(report.verdicts) == {Outcome.PASS: 12}
 
 
-def test_simulated_certificates_do_not_take_the_place_of_real_ones(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"outcome": Outcome.FAIL},
+        {"outcome": Outcome.UNKNOWN},
+        {"outcome": Outcome.ERROR},
+        {"revoked": "by ops"},
+        {"expires_at": 0.0},
+    ],
+)
+def test_simulated_certificates_do_not_take_the_place_of_real_ones(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
     run = Run(tmp_path, 3)
     report = run.verify()
     with Store.open(run.path) as store:
         refuse_beside_real(store, run.fabric)
-        real = replace(report.certificates[0], id="real", simulated="", issued_at=time.time())
+        real = replace(report.certificates[0], id="real", simulated="", issued_at=time.time(), **changes)
         store.put_certificates([real])
         with pytest.raises(UsageError, match="holds a real certificate") as caught:
             refuse_beside_real(store, run.fabric)
@@ -344,3 +357,90 @@ def test_the_bench_prints_what_it_measured(tmp_path: Path) -> None:
     told = json.loads(printed.stdout)
     assert told["couples"] == 28
     assert told["outcomes"] == {"pass": 56}
+
+
+@pytest.mark.parametrize("step", ["_put_pieces", "put_certificates", "finish"])
+def test_a_run_that_ends_while_it_concludes_goes_on_and_ends_what_it_found_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, step: str
+) -> None:
+    del size
+    run = Run(tmp_path, 5)
+    assert [c.outcome for c in run.verify().certificates] == [Outcome.PASS] * 5
+    run.world = {"faults": {"node0003/eth1": {"loss": 0.9}}}
+    right = getattr(Store, step)
+
+    def ending(store: Store, *args: Any, **given: Any) -> Any:
+        if step == "finish" and args[1] is Outcome.UNKNOWN:
+            raise StoreError("no space is left")  # must not hide why the run ended
+        right(store, *args, **given)
+        raise Stop
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Store, step, ending)
+        with pytest.raises(Stop):
+            run.verify()
+    with Store.open(run.path) as store:
+        held = store.runs(kind=RunKind.VERIFY)[0]
+        assert {c.outcome for c in store.certificates()} == {Outcome.PASS}
+    assert len(_measured(run, held.id)) == 40
+    report = run.resume(held.id)
+    assert report.run.outcome is Outcome.FAIL
+    with Store.open(run.path) as store:
+        now = {c.port.device: c.outcome for c in store.certificates()}
+    assert now["node0003"] is Outcome.FAIL
+
+
+@pytest.mark.parametrize(
+    "error", [StoreError("no space is left"), BusyError("another run is writing")], ids=repr
+)
+def test_a_store_that_fails_at_the_end_is_told_of_and_the_run_goes_on_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, error: FabricctlError
+) -> None:
+    del size
+    run = Run(tmp_path, 4)
+
+    def failing(*_: object) -> None:
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Store, "conclude", failing)
+        report = run.verify()
+    assert (report.unkept, report.certificates) == (str(error), ())
+    assert outcomes(report.verdicts) == {Outcome.PASS: 12}
+    report = run.resume(report.run.id)
+    assert [c.outcome for c in report.certificates] == [Outcome.PASS] * 4
+
+
+def test_a_store_that_is_busy_for_a_while_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    del size
+    run, put, tries = Run(tmp_path, 4), Store.put_probed, []
+
+    def busy(*args: Any) -> None:
+        tries.append(len(args[2]))
+        if len(tries) < 2:
+            raise BusyError("another run is writing")
+        put(*args)
+
+    monkeypatch.setattr(pending, "BATCH_COUPLES", 2)
+    monkeypatch.setattr(Store, "put_probed", busy)
+    report = run.verify()
+    assert report.unkept == ""
+    assert tries[0] == 8
+    assert sum(tries[1:]) == 24
+    assert [c.outcome for c in report.certificates] == [Outcome.PASS] * 4
+
+
+@pytest.mark.parametrize(("budget_s", "more"), [(None, True), (600.0, True), (1e-6, False)])
+def test_pairs_that_nobody_asked_for_are_within_the_time_budget(
+    tmp_path: Path, budget_s: float | None, *, more: bool
+) -> None:
+    run, told = Run(tmp_path, 6, {"faults": {"node0001/eth1": {"loss": 0.9}}}), list[str]()
+    spec = "node0000:node0001,node0002:node0003,node0004:node0005"
+    with Store.open(run.path) as store, connect() as way:
+        means = replace(run.means(store, way), tell=told.append)
+        report = verify(run.fabric, run.policy, replace(REQUEST, pairs=spec, time_budget_s=budget_s), means)
+    assert any(line.endswith("more, to tell what is at fault") for line in told) is more
+    assert (len(report.verdicts) > 6) is more
+    assert report.verdicts[0].outcome is Outcome.FAIL
