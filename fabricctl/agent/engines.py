@@ -13,7 +13,7 @@ from fabricctl.agent.wire import WIRE, Refusal
 __all__ = ["AUTO", "NATIVE", "PYVERBS", "Endpoint", "Nic", "found", "open_nic"]
 
 NATIVE = "native"
-"""Loops in C: as exact as perftest."""
+"""Loops in C, as perftest's are."""
 PYVERBS = "pyverbs"
 """Loops in Python: needs no library of ours, but some microseconds of each operation are its own."""
 AUTO = "auto"

@@ -172,7 +172,7 @@ class Session:
             fall_back = getattr(half, "fall_back", None)
             if refusal.kind != SETUP or fall_back is None:
                 raise
-            job.parameters = fall_back(job.parameters, is_iwarp=self._place.port.is_iwarp)
+            job.parameters = fall_back(job.parameters)
             job.fell_back = True
         return self._endpoint(half.setup(job.parameters))
 

@@ -15,7 +15,7 @@ from typing import Any
 from fabricctl.agent.guard import Guard
 from fabricctl.agent.link import RC, READ, UC, Link, Setup
 from fabricctl.agent.timing import undisturbed
-from fabricctl.agent.wire import PEER, SETUP, Refusal
+from fabricctl.agent.wire import PEER, Refusal
 from fabricctl.probes.loss.spec import (
     BANKS,
     ENDS_EARLY,
@@ -23,7 +23,6 @@ from fabricctl.probes.loss.spec import (
     ENOUGH_LOST,
     FIRST_QUIET_S,
     LOOK_EVERY,
-    ON_IWARP,
     QUIET_S,
     UNRELIABLE,
     WATCH_S,
@@ -56,16 +55,8 @@ def setup(parameters: Mapping[str, Any]) -> Setup:
     )
 
 
-def fall_back(parameters: Mapping[str, Any], *, is_iwarp: bool) -> dict[str, Any]:
-    """Return the parameters to try where the NIC refuses this probe's queue pairs.
-
-    Raises
-    ------
-    Refusal
-        There is no way: TCP repairs what is lost (kind ``setup``).
-    """
-    if is_iwarp:
-        raise Refusal(SETUP, ON_IWARP)
+def fall_back(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters to try where the NIC refuses this probe's queue pairs."""
     return {**parameters, UNRELIABLE: 0}
 
 

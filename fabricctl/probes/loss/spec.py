@@ -49,7 +49,6 @@ UNRELIABLE = "unreliable"
 """Parameter: 0 if the NIC has no unreliable connections. Then its counters are the evidence."""
 ENDS_EARLY = "ends_early"
 """Parameter: 1 if the count may end when it has seen enough losses; 0 where some are tolerated."""
-ON_IWARP = "iWARP: TCP sends lost packets again before RDMA sees that they are missing"
 
 
 @dataclass(frozen=True)

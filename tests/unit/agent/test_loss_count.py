@@ -343,13 +343,8 @@ class TestReliable:
     """Where the NIC has no unreliable connections."""
 
     def test_it_falls_back_to_reliable_queue_pairs(self) -> None:
-        parameters = node.fall_back(PARAMETERS, is_iwarp=False)
+        parameters = node.fall_back(PARAMETERS)
         assert node.setup(parameters).queue_pairs == ("RC",) * 5
-
-    def test_iwarp_is_refused_with_the_reason(self) -> None:
-        with pytest.raises(Refusal) as caught:
-            node.fall_back(PARAMETERS, is_iwarp=True)
-        assert (caught.value.kind, caught.value.text) == ("setup", spec.ON_IWARP)
 
     def test_the_target_answers_and_tells_the_packets(self) -> None:
         link = _Source()

@@ -14,7 +14,6 @@ from fabricctl.agent.link import Setup
 from fabricctl.agent.session import Session
 from fabricctl.agent.sysfs import VerbsPort
 from fabricctl.agent.wire import SETUP, Refusal
-from fabricctl.probes.loss.spec import ON_IWARP
 
 PARAMETERS = {"queue_pairs": 2, "packets": 64, "path_mtu_bytes": 1024, "traffic_class": 0, "deadline_s": 9.0}
 
@@ -37,9 +36,8 @@ class _Nic:
         )
 
 
-def _session(nic: _Nic, *, is_iwarp: bool = False) -> Session:
-    port = SimpleNamespace(is_iwarp=is_iwarp)
-    place: Any = SimpleNamespace(gid=lambda: None, nic=lambda _engine: nic, port=port)
+def _session(nic: _Nic) -> Session:
+    place: Any = SimpleNamespace(gid=lambda: None, nic=lambda _engine: nic, port=SimpleNamespace())
     return Session(
         place, "native", [{"probe": "loss", "role": "source", "parameters": PARAMETERS}], leads=True
     )
@@ -76,14 +74,6 @@ def test_if_only_one_end_has_them_it_is_not_played(refuses: tuple[tuple[str, ...
     error = _error(near)
     assert error is not None
     assert (error.kind, error.text) == (SETUP, "only one of the two NICs has the queue pairs that loss needs")
-
-
-def test_iwarp_says_why() -> None:
-    session = _session(_Nic(("UC",)), is_iwarp=True)
-    error = _error(session)
-    assert error is not None
-    assert (error.kind, error.text) == (SETUP, ON_IWARP)
-    assert _address(session) is None
 
 
 @pytest.mark.parametrize(("node_type", "is_iwarp"), [("4: RNIC", True), ("1: CA", False), (None, False)])
