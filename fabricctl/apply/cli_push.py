@@ -28,6 +28,11 @@ _IDLE_S = 60
 _CONNECT_S = 20
 _GRACE_S = 3.0
 _POLL_S = 0.05
+_CONTROL = "pc"
+_SOCKET_BYTES = 107
+"""Linux takes no longer path for a Unix socket."""
+_SOCKET_NAME = "0123456789"
+"""Ansible names a connection's socket by as many characters of a hash."""
 _PROGRAM = b"ansible_connection_cli_stub"
 _DEFAULT_KEYS = ("id_rsa", "id_ecdsa", "id_ed25519")
 
@@ -91,9 +96,14 @@ def make_home(folder: Path, devices: Sequence[Device]) -> dict[str, str]:
         "ANSIBLE_HOST_KEY_AUTO_ADD": "False",
         "ANSIBLE_PARAMIKO_HOST_KEY_AUTO_ADD": "False",
         "ANSIBLE_PARAMIKO_RECORD_HOST_KEYS": "False",
-        "ANSIBLE_PERSISTENT_CONTROL_PATH_DIR": str(folder / "pc"),
+        "ANSIBLE_PERSISTENT_CONTROL_PATH_DIR": str(folder / _CONTROL),
         "ANSIBLE_COLLECTIONS_PATH": _collections(),
     }
+
+
+def room_for_sockets(folder: Path) -> bool:
+    """Say whether the sockets of a push's connections can lie in its folder."""
+    return len(os.fsencode(folder / _CONTROL / _SOCKET_NAME)) <= _SOCKET_BYTES
 
 
 def end_connections(folder: Path) -> None:
@@ -112,7 +122,7 @@ def end_connections(folder: Path) -> None:
 
 
 def _connections(folder: Path) -> Iterator[int]:
-    mark = f"ANSIBLE_PERSISTENT_CONTROL_PATH_DIR={folder / 'pc'}".encode()
+    mark = f"ANSIBLE_PERSISTENT_CONTROL_PATH_DIR={folder / _CONTROL}".encode()
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue

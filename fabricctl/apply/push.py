@@ -87,8 +87,8 @@ def push(jobs: Sequence[Job], *, deadline_s: float) -> tuple[PushOutcome, ...]:
     """
     if not jobs:
         return ()
-    folder = Path(tempfile.mkdtemp(prefix="fabricctl-"))
     bare = cli_push.without_shell(jobs)
+    folder = _folder()
     try:
         _prepare(folder, jobs)
         heard = _Heard()
@@ -104,6 +104,15 @@ def push(jobs: Sequence[Job], *, deadline_s: float) -> tuple[PushOutcome, ...]:
         if bare:
             cli_push.end_connections(folder)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _folder() -> Path:
+    """Make a folder of this push's own, whose path is short enough for ansible's sockets in it."""
+    folder = Path(tempfile.mkdtemp(prefix="fabricctl-"))
+    if cli_push.room_for_sockets(folder):
+        return folder
+    folder.rmdir()
+    return Path(tempfile.mkdtemp(prefix="fabricctl-", dir="/tmp"))
 
 
 def _prepare(folder: Path, jobs: Sequence[Job]) -> None:

@@ -27,6 +27,9 @@ _LEAVE_S = 5.0
 """For the starters to end their programs (they take two seconds at most) and for srun to notice."""
 _TERM_S = 3.0
 _SHORT_S = 1.0
+_BY_SIGNAL = "exit status -"
+_REASON_S = 3.0
+"""Slurm ends a cancelled job's programs before its own words reach srun."""
 
 
 class Wire:
@@ -86,7 +89,9 @@ class Wire:
         self.end("closed")
 
     def status(self) -> str:
-        """Say how it ended."""
+        """Say how it ended; of what a signal ended, Slurm's reason if it gives one soon."""
+        if self.why.startswith(_BY_SIGNAL):
+            return self._step.reason(self.node, _REASON_S) or self.why
         return self.why
 
 
@@ -152,6 +157,12 @@ class Step:
         """Take no more messages for a channel."""
         with self._changed:
             self._wires.pop(wire.number, None)
+
+    def reason(self, node: str, within_s: float) -> str:
+        """Wait until a node's starter is gone and say why; empty if it is still there after that time."""
+        with self._changed:
+            self._changed.wait_for(lambda: node in self._gone, within_s)
+            return self._gone.get(node, "")
 
     def settle(self) -> None:
         """Wait until every node's starter is there or gone, or the time for that is up.

@@ -127,6 +127,13 @@ def test_host_keys_that_cannot_be_read_are_an_error_and_no_missing_key(tmp_path:
         cli_push.make_home(folder, [device(known_hosts=str(folder))])
 
 
+def test_a_folder_too_long_for_sockets_is_known() -> None:
+    longest = Path("/" + "f" * (107 - len("/pc/0123456789") - 1))
+    assert cli_push.room_for_sockets(longest)
+    assert not cli_push.room_for_sockets(Path(f"{longest}f"))
+    assert not cli_push.room_for_sockets(Path("/" + "ü" * 50))
+
+
 def test_only_connections_of_this_very_push_are_ended(tmp_path: Path) -> None:
     program = [sys.executable, "-c", "import time; time.sleep(60)", "ansible_connection_cli_stub.py"]
 
@@ -177,9 +184,16 @@ def _mtu(switch: Switch) -> str:
 def test_real_pushes_and_what_is_said_of_each(
     serve: Callable[..., tuple[Switch, Device]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tmp_path / "t"
+    folder = tmp_path / ("t" * 60)  # no socket of ansible's can lie in there
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    made: list[str] = []
+
+    def note(*args: object, make: Callable[..., str] = tempfile.mkdtemp, **options: object) -> str:
+        made.append(make(*args, **options))
+        return made[-1]
+
+    monkeypatch.setattr(tempfile, "mkdtemp", note)
     good, refuses, drops, late, unknown = (
         serve(name, known=name != "leaf5") for name in ("leaf1", "leaf2", "leaf3", "leaf4", "leaf5")
     )
@@ -189,7 +203,7 @@ def test_real_pushes_and_what_is_said_of_each(
     jobs = [Job(end, lines.text(CHANGE)) for _, end in (good, refuses, drops, unknown)]
     jobs.append(Job(late[1], lines.text((*busy, *CHANGE))))
     found = {outcome.device: outcome for outcome in push(jobs, deadline_s=100)}
-    assert (found["leaf1"].ok, _mtu(good[0])) == (True, "mtu 9000")
+    assert (found["leaf1"].message, found["leaf1"].ok, _mtu(good[0])) == ("", True, "mtu 9000")
     assert found["leaf2"].message == (
         "mtu 9000: % Unavailable command (not supported on this hardware platform)"
     )
@@ -202,7 +216,8 @@ def test_real_pushes_and_what_is_said_of_each(
     assert (found["leaf5"].ok, found["leaf5"].tasks) == (False, 0)
     assert "authenticity" in found["leaf5"].message
     assert [_mtu(switch) for switch, _ in (refuses, drops, late, unknown)] == [""] * 4
-    assert list(folder.iterdir()) == []
+    assert len(made) > 1
+    assert [path for path in made if Path(path).exists()] == []
     assert not _connections()
 
 

@@ -15,7 +15,8 @@ from typing import IO
 import pytest
 
 from fabricctl import transport
-from fabricctl.errors import UsageError
+from fabricctl.errors import UnreachableError, UsageError
+from fabricctl.model.fabric import Device, Endpoint, Role
 from fabricctl.transport.local import LocalTransport
 from fabricctl.transport.slurm import SlurmTransport, command, starter
 from fabricctl.transport.slurm.command import Allocation, Said
@@ -239,3 +240,34 @@ def test_its_programs_end_when_its_input_does(started: subprocess.Popen[bytes]) 
         "2 end exit status -9",
     ]
     assert started.wait(10) == 0
+
+
+CANCELLED = """#!/bin/sh
+echo '0: 0 hello n1'
+read -r line
+echo '0: 1 end exit status -15'
+sleep 0.5
+echo 'srun: error: n1: task 0: Terminated' >&2
+exec sleep 60
+"""
+KILLED = CANCELLED.replace("-15", "-9").replace("echo 'srun: error", ": '").replace("sleep 60", "cat")
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [(CANCELLED, "its task in Slurm ended: Terminated"), (KILLED, "exit status -9")],
+)
+def test_slurms_reason_for_a_program_that_it_ended_is_waited_for(
+    script: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "srun").write_text(script)
+    (tmp_path / "srun").chmod(0o700)
+    (tmp_path / "sinfo").write_text("#!/bin/sh\necho 'n1|idle|none'\n")
+    (tmp_path / "sinfo").chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    node = Device("n1", Role.NODE, "linux", Endpoint(host="192.0.2.1"), ())
+    with SlurmTransport(LocalTransport(), [node]) as way:
+        program = way.start(node, ("/bin/sh",), deadline_s=10)
+        with pytest.raises(UnreachableError) as caught:
+            program.receive(20)
+    assert caught.value.what == f"/bin/sh ended: {why}"
