@@ -33,9 +33,10 @@ PORT = 18515
 LISTENING = "Waiting for client"
 _ONE = """\
 coproc server {{ exec {server} 2>&1; }}
+pid=$server_PID  # bash forgets it when the server ends
 while read -r line <&"${{server[0]}}"; do case $line in *"{listening}"*) break ;; esac; done
 {client} >"$out" 2>&1 || {{ echo {name} failed >&2; tail -n 20 "$out" >&2; exit 1; }}
-wait "$server_PID" || true
+wait "$pid" || true
 """
 
 
