@@ -25,6 +25,17 @@ def encode(value: object) -> Any:
     A port becomes ``device/port``, a pair ``[source, target]``, an enum its value, Known and Missing
     ``{"known": ...}`` and ``{"missing": ...}``, a histogram its own text; private fields are left out.
     """
+    kind: Any = type(value)
+    if kind in _PLAIN:
+        return value
+    names = _names(kind)
+    if names is None:
+        return _encode_own(value)
+    return {name: encode(getattr(value, name)) for name in names}
+
+
+def _encode_own(value: object) -> Any:
+    """Return a value that is not encoded by its fields."""
     match value:
         case PortId():
             return str(value)
@@ -42,10 +53,21 @@ def encode(value: object) -> Any:
             return {str(encode(k)): encode(v) for k, v in value.items()}
         case tuple() | list() | Verdicts():
             return [encode(item) for item in value]
-        case _ if dataclasses.is_dataclass(value):
-            return {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value) if f.init}
         case _:
             return value
+
+
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+"""Most values are of exactly these kinds, and stay what they are."""
+
+
+@functools.cache
+def _names(kind: Any) -> tuple[str, ...] | None:
+    """Return the fields by which values of a kind are encoded; None if it has a form of its own."""
+    own = (enum.Enum, Known, Missing, Mapping, Verdicts)
+    if issubclass(kind, own) or not dataclasses.is_dataclass(kind):
+        return None
+    return tuple(field.name for field in dataclasses.fields(kind) if field.init)
 
 
 def decode(kind: type[T], data: Any) -> T:

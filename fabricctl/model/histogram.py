@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 import struct
 import zlib
 from bisect import bisect_left
@@ -32,6 +33,10 @@ _VERSION = "1"
 _FIELDS = 7
 _LARGEST_FIELD = 1 << 63
 """No number of a head reaches it."""
+_HEAD = re.compile(rf"{_VERSION}\.([1-9][0-9]{{0,17}})" + r"\.(0|[1-9][0-9]{0,17})" * 3 + r"\.([BHIQ]{2})\.")
+"""The head of nearly every text: numbers of up to 18 digits are surely below `_LARGEST_FIELD`."""
+_AT_HAND_BYTES = 4096
+"""Inflated buckets of up to so many bytes may stay at hand."""
 _WIDTHS = {"B": 1, "H": 2, "I": 4, "Q": 8}
 """Bytes of a number by its letter in ``struct``."""
 
@@ -39,16 +44,17 @@ _WIDTHS = {"B": 1, "H": 2, "I": 4, "Q": 8}
 class Histogram:
     """The values of a sample, each to 0.1 %; it does not change once it is made.
 
-    It is held as it travels and is stored: a head, and the compressed buckets, which are inflated each time
-    that a rank is asked for. ``Histogram()`` has no values and is false.
+    It is held as it travels and is stored: a text of a head and the compressed buckets, which are inflated
+    each time that a rank is asked for. ``Histogram()`` has no values and is false.
     """
 
-    __slots__ = ("_buckets", "_maximum", "_minimum", "_packed", "_samples", "_widths")
+    __slots__ = ("_buckets", "_content", "_maximum", "_minimum", "_samples", "_text", "_widths")
 
     def __init__(self) -> None:
         self._samples = self._minimum = self._maximum = self._buckets = 0
         self._widths = "BB"
-        self._packed = b""
+        self._text = f"{_VERSION}.0"
+        self._content = b""
 
     @classmethod
     def of(cls, values: Iterable[int]) -> Histogram:
@@ -79,7 +85,9 @@ class Histogram:
         made._samples, made._minimum, made._maximum = sum(ordered), minimum, maximum
         made._buckets = len(indexes)
         made._widths = _width(max(steps)) + _width(max(ordered))
-        made._packed = zlib.compress(_pack(made._widths[0], steps) + _pack(made._widths[1], ordered), 6)
+        packed = zlib.compress(_pack(made._widths[0], steps) + _pack(made._widths[1], ordered), 6)
+        head = ".".join(map(str, (_VERSION, *made._head(), made._widths)))
+        made._text = f"{head}.{base64.b64encode(packed).decode('ascii')}"
         return made
 
     @property
@@ -186,15 +194,22 @@ class Histogram:
         return max(1, sum(counts[bisect_left(places, _index(value) + 1) :]))
 
     def encode(self) -> str:
-        """Return the histogram as one short ASCII word, for JSON and the store."""
-        if not self:
-            return f"{_VERSION}.0"
-        head = (_VERSION, *self._head(), self._widths)
-        return ".".join(map(str, head)) + "." + base64.b64encode(self._packed).decode("ascii")
+        """Return the histogram as one short ASCII word, for JSON and the store.
+
+        What `decode` left at hand is dropped: who keeps the text has no more use for it soon.
+        """
+        self._content = b""
+        return self._text
 
     @classmethod
-    def decode(cls, text: object) -> Histogram:
+    def decode(cls, text: object, *, at_hand: bool = False) -> Histogram:
         """Return the histogram that ``encode`` made into `text`, which may come from anyone.
+
+        Parameters
+        ----------
+        at_hand
+            Whether the inflated buckets, unless they are many, stay in memory until it is encoded: to check
+            them and to ask for ranks then takes one inflation.
 
         Raises
         ------
@@ -203,22 +218,35 @@ class Histogram:
             31,744 buckets can take (317 kB) is inflated.
         """
         made = cls()
-        if text == f"{_VERSION}.0":
+        if text == made._text:
             return made
-        fields = text.split(".") if isinstance(text, str) and text.isascii() else []
+        word = made._take(text)
+        if not made._is_plausible(len(word)):
+            raise ValueError("the head of a histogram contradicts itself")
+        content = made._inflated(word)
+        if not made._is_sound(*made._split(content)):
+            raise ValueError("the buckets of a histogram contradict its head")
+        if at_hand and len(content) <= _AT_HAND_BYTES:
+            made._content = content
+        return made
+
+    def _take(self, text: object) -> str:
+        """Take the numbers of a text's head, and return the word behind it."""
+        if not isinstance(text, str) or not text.isascii():
+            raise ValueError("no histogram")
+        self._text = text
+        head = _HEAD.match(text)
+        if head is not None and "." not in (word := text[head.end() :]):
+            numbers = map(int, head.group(1, 2, 3, 4))
+            self._samples, self._minimum, self._maximum, self._buckets = numbers
+            self._widths = head[5]
+            return word
+        fields = text.split(".")
         if len(fields) != _FIELDS or fields[0] != _VERSION:
             raise ValueError("no histogram")
-        made._samples, made._minimum, made._maximum, made._buckets = map(_number, fields[1:5])
-        made._widths = fields[5]
-        if not made._is_plausible(len(fields[6])):
-            raise ValueError("the head of a histogram contradicts itself")
-        try:
-            made._packed = base64.b64decode(fields[6], validate=True)
-        except binascii.Error as exc:
-            raise ValueError(f"no base64: {exc}") from None
-        if not made._is_sound():
-            raise ValueError("the buckets of a histogram contradict its head")
-        return made
+        self._samples, self._minimum, self._maximum, self._buckets = map(_number, fields[1:5])
+        self._widths = fields[5]
+        return fields[6]
 
     def _is_plausible(self, length: int) -> bool:
         """Say whether the numbers of a head fit each other and the `length` of its base64 text."""
@@ -235,11 +263,10 @@ class Histogram:
         """Bytes of the buckets once they are inflated."""
         return self._buckets * (_WIDTHS[self._widths[0]] + _WIDTHS[self._widths[1]])
 
-    def _is_sound(self) -> bool:
-        steps, counts = self._numbers()
+    def _is_sound(self, steps: Sequence[int], counts: Sequence[int]) -> bool:
         return (
             steps[0] == 0
-            and 0 not in steps[1:]
+            and steps.count(0) == 1
             and 0 not in counts
             and sum(counts) == self._samples
             and _index(self._minimum) + sum(steps) == _index(self._maximum)
@@ -249,14 +276,25 @@ class Histogram:
         """Return for each bucket how many it lies above the one before (0 for the first), and its count."""
         if not self._samples:
             return b"", b""
-        size, split = self._size(), self._buckets * _WIDTHS[self._widths[0]]
+        return self._split(self._content or self._inflated(self._text.rpartition(".")[2]))
+
+    def _inflated(self, word: str) -> bytes:
+        try:
+            packed = base64.b64decode(word, validate=True)
+        except binascii.Error as exc:
+            raise ValueError(f"no base64: {exc}") from None
+        size = self._size()
         inflating = zlib.decompressobj()
         try:
-            content = inflating.decompress(self._packed, size + 1)
+            content = inflating.decompress(packed, size + 1)
         except zlib.error as exc:
             raise ValueError(f"the buckets of a histogram cannot be inflated: {exc}") from None
         if len(content) != size or not inflating.eof or inflating.unused_data:
             raise ValueError(f"the buckets of a histogram are not {size} bytes")
+        return content
+
+    def _split(self, content: bytes) -> tuple[Sequence[int], Sequence[int]]:
+        split = self._buckets * _WIDTHS[self._widths[0]]
         return _unpack(self._widths[0], content[:split]), _unpack(self._widths[1], content[split:])
 
 

@@ -23,57 +23,66 @@ _STILL = 0
 Row = list[Any]
 
 
-class _Numbered:
-    """Things that occur again and again, and the number of each."""
+class _Numbers(dict[Any, int]):
+    """Things that occur again and again, and the number of each; one that is new gets the next."""
+
+    def __missing__(self, thing: Any) -> int:
+        self[thing] = number = len(self)
+        return number
+
+
+class _Batch:
+    """Samples on their way into a blob; they must live as long as it."""
 
     def __init__(self) -> None:
-        self.numbers: dict[Any, int] = {}
+        self.names, self.words = _Numbers(), _Numbers()
+        self._ends: dict[int, Row] = {}
+        self._counters: dict[int, Row] = {}
 
-    def of(self, thing: Any) -> int:
-        """Return the number of a thing."""
-        return self.numbers.setdefault(thing, len(self.numbers))
+    def row(self, sample: Sample) -> Row:
+        """Return a sample as a row; the ends come first, for readers choose by them."""
+        # Samples of a couple share their pairs, and most their counters: to know those again as objects is
+        # much faster than by what they hold.
+        pair, counters = sample.pair, sample.counters
+        ends = self._ends.get(id(pair))
+        if ends is None:
+            ends = self._ends[id(pair)] = [self.words[str(pair.source)], self.words[str(pair.target)]]
+        moved = self._counters.get(id(counters))
+        if moved is None:
+            moved = self._counters[id(counters)] = self._moved(counters)
+        row: Row = [
+            *ends,
+            self.words[sample.probe],
+            self.words[sample.engine],
+            round(sample.started_at, 3),
+            round(sample.duration_s, 6),
+            sample.latencies.encode() if sample.latencies else "",
+            self._held(sample.numbers),
+            moved,
+            self._held(sample.parameters),
+        ]
+        if sample.error or sample.numbers_by_path or sample.error_kind or sample.error_device:
+            paths = [self._held(numbers) for numbers in sample.numbers_by_path]
+            row += [paths, sample.error, sample.error_kind, sample.error_device]
+        return row
+
+    def _held(self, values: Mapping[str, Any]) -> Row:
+        return [self.names[tuple(values)], *values.values()]
+
+    def _moved(self, counters: Mapping[str, Entry]) -> Row:
+        number = self.names[tuple(counters)]
+        held = list(counters.values())
+        if held.count(ZERO) == len(held):  # the same object nearly always, which is fast
+            return [number, _STILL]
+        return [number, [_entry(entry) for entry in held]]
 
 
 def pack(samples: Sequence[Sample]) -> bytes:
     """Return samples as a blob."""
-    names, words = _Numbered(), _Numbered()
-    # A couple's samples share their pairs: to know those again as objects is much faster than by name.
-    pairs = {id(sample.pair): sample.pair for sample in samples}
-    ends = {key: [words.of(str(pair.source)), words.of(str(pair.target))] for key, pair in pairs.items()}
-    rows = [_row(sample, ends[id(sample.pair)], names, words) for sample in samples]
-    batch = {"format": FORMAT, "names": list(names.numbers), "words": list(words.numbers), "rows": rows}
-    return zlib.compress(json.dumps(batch, separators=(",", ":")).encode(), _FAST)
-
-
-def _row(sample: Sample, ends: Row, names: _Numbered, words: _Numbered) -> Row:
-    # The ends come first: readers choose by them.
-    row: Row = [
-        *ends,
-        words.of(sample.probe),
-        words.of(sample.engine),
-        round(sample.started_at, 3),
-        round(sample.duration_s, 6),
-        sample.latencies.encode() if sample.latencies else "",
-        _held(sample.numbers, names),
-        _counters(sample.counters, names),
-        _held(sample.parameters, names),
-    ]
-    if sample.error or sample.numbers_by_path or sample.error_kind or sample.error_device:
-        paths = [_held(numbers, names) for numbers in sample.numbers_by_path]
-        row += [paths, sample.error, sample.error_kind, sample.error_device]
-    return row
-
-
-def _held(values: Mapping[str, Any], names: _Numbered) -> Row:
-    return [names.of(tuple(values)), *values.values()]
-
-
-def _counters(counters: Mapping[str, Entry], names: _Numbered) -> Row:
-    number = names.of(tuple(counters))
-    held = list(counters.values())
-    if held.count(ZERO) == len(held):  # the same object nearly always, which is fast
-        return [number, _STILL]
-    return [number, [_entry(entry) for entry in held]]
+    batch = _Batch()
+    rows = [batch.row(sample) for sample in samples]
+    held = {"format": FORMAT, "names": list(batch.names), "words": list(batch.words), "rows": rows}
+    return zlib.compress(json.dumps(held, separators=(",", ":")).encode(), _FAST)
 
 
 def _entry(entry: Entry) -> Any:
@@ -83,7 +92,7 @@ def _entry(entry: Entry) -> Any:
 
 
 Wanted = Callable[[str, str], bool]
-"""Says by source and target whether a pair's samples are wanted."""
+"""Says by source and target if a pair's samples are wanted. It may be, or become, false: then none is."""
 
 
 def unpack(blob: bytes, wanted: Wanted | None = None) -> Iterator[Sample]:
@@ -95,6 +104,9 @@ def unpack(blob: bytes, wanted: Wanted | None = None) -> Iterator[Sample]:
         They were written by another version, or are damaged.
     """
     try:
+        if wanted is not None and _is_false(wanted):
+            zlib.decompress(blob)  # has a checksum: what is damaged is told all the same
+            return
         batch = _opened(blob)
         words, names = batch["words"], [tuple(held) for held in batch["names"]]
         pairs: dict[tuple[int, int], PairId | None] = {}
@@ -110,6 +122,10 @@ def unpack(blob: bytes, wanted: Wanted | None = None) -> Iterator[Sample]:
     except (zlib.error, ValueError, KeyError, TypeError, IndexError, AttributeError) as exc:
         step = "they were written by another version, or the file is damaged: restore it from a backup"
         raise WireError(f"stored samples cannot be understood: {exc!r}", next_step=step) from exc
+
+
+def _is_false(wanted: object) -> bool:
+    return not wanted
 
 
 def _opened(blob: bytes) -> Any:

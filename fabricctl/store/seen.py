@@ -42,7 +42,8 @@ class Seen(Sql):
         Parameters
         ----------
         wanted
-            Says by source and target, as text, whether a pair's samples are wanted; None is all.
+            Says by source and target, as text, whether a pair's samples are wanted; None is all. Once it is
+            false, the batches left are only looked at for damage.
 
         Raises
         ------

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from types import TracebackType
@@ -18,6 +19,9 @@ from fabricctl.transport.base import Process, Reply
 
 _BLOCK_BYTES = 1 << 18
 _GRACE_S = 2.0
+_TOGETHER_S = 0.002
+_OVER = b""
+"""What is sent last: no line is empty."""
 
 Take = Callable[[str | FabricctlError], None]
 
@@ -37,7 +41,9 @@ class SimulatedTransport:
         self._child: subprocess.Popen[bytes] | None = None
         self._channels: dict[bytes, _Channel] = {}
         self._reader: threading.Thread | None = None
-        self._writing = threading.Lock()
+        self._writer: threading.Thread | None = None
+        self._sent: SimpleQueue[bytes] = SimpleQueue()
+        self._why = ""
 
     def run(self, device: Device, script: str, *, deadline_s: float) -> Reply:
         """Refuse: there is no device."""
@@ -76,23 +82,40 @@ class SimulatedTransport:
                 f"the simulation cannot be started: {exc.strerror}", device=device.name
             ) from exc
         self._reader = threading.Thread(target=self._read, args=(child,), daemon=True)
+        self._writer = threading.Thread(target=self._write, args=(child,), daemon=True)
         self._reader.start()
+        self._writer.start()
         self._child = child
         self.send(device.name, self._world.encode() + b"\n")
         return child
 
     def send(self, device: str, content: bytes) -> None:
-        """Write lines to the child."""
-        child, rest = self._child, memoryview(content)
-        if child is None or child.stdin is None:
+        """Have lines written to the child."""
+        if self._child is None:
             raise UnreachableError("the simulation was ended", device=device)
-        try:
-            with self._writing:
-                number = child.stdin.fileno()
-                while rest:
-                    rest = rest[os.write(number, rest) :]
-        except (OSError, ValueError) as exc:
-            raise UnreachableError(f"the simulation ended ({exc})", device=device) from exc
+        if self._why:
+            raise UnreachableError(f"the simulation ended ({self._why})", device=device)
+        self._sent.put(content)
+
+    def _write(self, child: subprocess.Popen[bytes]) -> None:
+        """Write what was sent, all at once that comes within a moment: a write for each line takes long."""
+        assert child.stdin is not None  # noqa: S101  a pipe
+        is_over = False
+        with child.stdin:
+            while not is_over:
+                held = [self._sent.get()]
+                time.sleep(_TOGETHER_S)
+                with contextlib.suppress(Empty):
+                    while True:
+                        held.append(self._sent.get_nowait())
+                is_over = _OVER in held
+                rest = memoryview(b"".join(held))
+                try:
+                    while rest:
+                        rest = rest[os.write(child.stdin.fileno(), rest) :]
+                except OSError as exc:
+                    self._why = str(exc)
+                    return
 
     def _read(self, child: subprocess.Popen[bytes]) -> None:
         assert child.stdout is not None  # noqa: S101  a pipe
@@ -113,16 +136,15 @@ class SimulatedTransport:
             child, self._child = self._child, None
         if child is None:
             return
-        with contextlib.suppress(OSError), self._writing:
-            if child.stdin is not None:
-                child.stdin.close()
+        self._sent.put(_OVER)
         try:
             child.wait(_GRACE_S)
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
-        if self._reader is not None:
-            self._reader.join(_GRACE_S)
+        for thread in (self._reader, self._writer):
+            if thread is not None:
+                thread.join(_GRACE_S)
 
     def __enter__(self) -> Self:
         return self

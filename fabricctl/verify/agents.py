@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from fabricctl.agent import WIRE_VERSION
@@ -104,7 +105,7 @@ class Agent:
         wanted = {"name": port.id.port, "rdma": port.rdma, "address": port.address}
         self.use = f'"port":{json.dumps(wanted, separators=(",", ":"))},"engine":"{engine}"'
 
-    @property
+    @cached_property
     def engine(self) -> str:
         """What runs the timed loops, with its version."""
         return f"{self._engine} {self.hello['engines'][self._engine]}"
@@ -139,8 +140,10 @@ def result(device: str, reply: Mapping[str, Any]) -> dict[str, Any]:
         It is no reply.
     """
     error, found = reply.get("error"), reply.get("ok")
-    if isinstance(error, dict) and isinstance(error.get("text"), str) and isinstance(error.get("kind"), str):
-        raise NoAnswerError(error["text"], device=device, kind=error["kind"])
+    if error is not None and isinstance(error, dict):
+        kind, text = error.get("kind"), error.get("text")
+        if isinstance(kind, str) and isinstance(text, str):
+            raise NoAnswerError(text, device=device, kind=kind)
     if not isinstance(found, dict):
         raise odd(device, json.dumps(reply))
     return found

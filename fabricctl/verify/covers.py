@@ -2,15 +2,20 @@
 
 This is the minimum hitting set problem: exact by branch and bound for up to three elements that hang
 together (what single facts force, and what shares no fact, is split off first), greedy beyond, which is said.
+
+The fewest need not be the likeliest: what lies on one of several paths explains much, but by luck. Sets of
+one element more, whether they need it or not, are therefore named after the fewest where the counts of what
+failed and what passed make them no less likely.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+
+from fabricctl.verify.likelihood import Choice, bits, together
 
 MOST = 3
 """Up to so many elements that hang together the smallest set is found exactly."""
@@ -22,8 +27,20 @@ A true explanation falls behind a given wrong one by a factor of k with a probab
 *Statistical Evidence*, 1997, section 1.4).
 """
 
+SUPPORT = math.log(8)
+"""A likelihood that is less than this (natural log) behind is not behind by much (Royall, section 1.6)."""
+
+_EVEN = 1e-6
+"""Likelihoods that differ by less (natural log) differ by rounding only."""
+
+_LARGER = 8
+"""So many sets of one element more are named."""
+
 _EFFORT = 8_000_000
-"""So many looks at facts the exact search may take: a few seconds."""
+"""So many looks at facts the exact search may take in all: a few seconds."""
+
+_LEAST = 1000
+"""Each group of facts that hang together gets at least this part of the effort."""
 
 _ROWS = 20_000
 """So many distinct facts that hang together are searched exactly."""
@@ -36,98 +53,56 @@ Set = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """What speaks for and against an element.
-
-    Parameters
-    ----------
-    passed, failed
-        How many of those that may have crossed it on one of several paths passed and failed.
-    share
-        The part of them that must have crossed it, 0 < share < 1 (where there are any).
-    common
-        Whether it is of a kind of which two are often at fault at the same time (NICs and their cables), so
-        that two of them are weighed against one other element that would explain as much.
-    what
-        The thing that it is, where it may be one direction of a thing: no set has the same thing twice.
-    """
-
-    passed: float = 0.0
-    failed: float = 0.0
-    share: float = 0.0
-    common: bool = False
-    what: str = ""
-
-    def unlikely(self, part: float = 1.0) -> float:
-        """Return minus the log likelihood of what was seen if it is at fault, 0 or more.
-
-        Each of those that may have crossed it fails with one and the same chance, at least `share`.
-
-        Parameters
-        ----------
-        part
-            Of those that failed, how many nothing else explains, 0..1; more makes it less likely.
-        """
-        if self.passed <= 0:
-            return 0.0
-        failed = self.failed * part
-        chance = max(failed / (failed + self.passed), self.share)
-        return -failed * math.log(chance) - self.passed * math.log1p(-chance)
-
-
-@dataclass(frozen=True, slots=True)
 class Cover:
     """How the facts that hang together are explained.
 
     Parameters
     ----------
     sets
-        The likeliest of the smallest sets first, then all that do equally well.
+        The likeliest of the smallest sets first, then all that do equally well, then those of one element
+        more that explain the counts as well or better, where the first explains them by luck.
     exact
-        Whether they are surely the smallest, and all of them.
+        Whether they are surely the smallest, and all of those.
     """
 
     sets: tuple[Set, ...]
     exact: bool = True
 
 
-def covers(rows: Mapping[int, int], choices: Sequence[Choice]) -> tuple[Cover, ...]:
+def covers(facts: Sequence[tuple[int, int]], choices: Sequence[Choice]) -> tuple[Cover, ...]:
     """Return the explanations of all facts, one for each group of facts that hang together.
 
     Parameters
     ----------
-    rows
-        Facts, each with how often it was seen; bit i of a fact is set if choice i explains it. None is 0.
+    facts
+        Each with how often it was seen, the same ones once or more; bit i of a fact is set if choice i
+        explains it. None is 0.
     """
-    if len(rows) > _MANY:
-        return _in_parts(rows, choices)
-    left = set(rows)
+    if len(facts) > _MANY:
+        return _in_parts(facts, choices)
+    rows = Counter[int]()
+    for row, count in facts:
+        rows[row] += count
     forced = 0
-    for row in left:
+    for row in rows:
         if row.bit_count() == 1:
             forced |= row
     found = [Cover((((index,),),)) for index in bits(forced)]
-    left = {row for row in left if not row & forced}
-    found += [_cover({row: rows[row] for row in part}, choices) for part in _parts(left)]
+    effort = _EFFORT
+    for part in sorted(_parts(row for row in rows if not row & forced), key=len):
+        cover, effort = _cover({row: rows[row] for row in part}, choices, max(effort, _EFFORT // _LEAST))
+        found.append(cover)
     return tuple(found)
 
 
-def _in_parts(rows: Mapping[int, int], choices: Sequence[Choice]) -> tuple[Cover, ...]:
-    some = dict(islice(rows.items(), 0, None, -(-len(rows) // _MANY)))
+def _in_parts(facts: Sequence[tuple[int, int]], choices: Sequence[Choice]) -> tuple[Cover, ...]:
+    some = facts[:: -(-len(facts) // _MANY)]
     found = tuple(replace(cover, exact=False) for cover in covers(some, choices))
     chosen = 0
     for cover in found:
         for members in cover.sets[0]:
             chosen |= 1 << members[0]
-    return (*found, *covers({row: count for row, count in rows.items() if not row & chosen}, choices))
-
-
-def bits(mask: int) -> Iterator[int]:
-    """Return the places of the bits that are set, ascending."""
-    while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low
+    return (*found, *covers([fact for fact in facts if not fact[0] & chosen], choices))
 
 
 def _parts(rows: Iterable[int]) -> list[list[int]]:
@@ -150,7 +125,8 @@ def _into(large: list[int], small: list[int]) -> list[int]:
     return large
 
 
-def _cover(rows: Mapping[int, int], choices: Sequence[Choice]) -> Cover:
+def _cover(rows: Mapping[int, int], choices: Sequence[Choice], effort: int) -> tuple[Cover, int]:
+    """Return how facts are explained that hang together, and what is left of the effort."""
     classes = _classes(rows, choices)
     place_of = {index: place for place, members in enumerate(classes) for index in members}
     alike: dict[int, int] = {}
@@ -161,13 +137,12 @@ def _cover(rows: Mapping[int, int], choices: Sequence[Choice]) -> Cover:
                 mask |= 1 << place_of[index]
         alike[mask] = alike.get(mask, 0) + count
     things = [frozenset(choices[index].what or str(index) for index in members) for members in classes]
-    search = _Search([choices[members[0]] for members in classes], things, alike, _smallest(alike))
+    search = _Search([choices[members[0]] for members in classes], things, alike, _smallest(alike), effort)
     if len(search.facts) <= _ROWS:
         search.grow((), 0.0, search.facts)
-    if search.found:
-        sets = tuple(tuple(classes[place] for place in best) for best in search.best())
-        return Cover(sets, exact=search.effort >= 0)
-    return Cover((tuple(classes[place] for place in search.greedy()),), exact=False)
+    exact = bool(search.found) and search.effort >= 0
+    found = search.best() if search.found else [search.greedy()]
+    return Cover(tuple(tuple(classes[place] for place in held) for held in found), exact), search.effort
 
 
 def _classes(rows: Iterable[int], choices: Sequence[Choice]) -> list[tuple[int, ...]]:
@@ -222,7 +197,7 @@ class _Search:
     things: Sequence[frozenset[str]]
     seen: Mapping[int, int]
     facts: Sequence[int]
-    effort: int = field(default_factory=lambda: _EFFORT)
+    effort: int
     found: dict[tuple[int, ...], float] = field(default_factory=dict)
     bound: float = math.inf
     least: list[float] = field(init=False)
@@ -265,19 +240,16 @@ class _Search:
 
     def _cost(self, chosen: Collection[int]) -> float:
         """Return a price for each element, plus how unlikely it is that they explain what was seen."""
-        if len(chosen) == 1 or not any(self.choices[place].passed for place in chosen):
-            return sum(WINDOW + self.choices[place].unlikely() for place in chosen)
-        mask = sum(1 << place for place in chosen)
-        sure = sum(1 << place for place in chosen if not self.choices[place].passed)
-        own: dict[int, float] = dict.fromkeys(chosen, 0.0)
-        whole = Counter[int]()
+        lucky = {place: self.choices[place] for place in chosen if self.choices[place].passed}
+        if not lucky:
+            return WINDOW * len(chosen)
+        mask = sum(1 << place for place in lucky)
+        sure = sum(1 << place for place in chosen if place not in lucky)
+        failed = Counter[int]()
         for row, count in self.seen.items():
-            held = list(bits(row & mask))
-            for place in held:
-                whole[place] += count
-                if not row & sure:  # what one surely explains takes no luck of the others
-                    own[place] += count / len(held)
-        return sum(WINDOW + self.choices[place].unlikely(own[place] / whole[place]) for place in chosen)
+            if not row & sure:  # what one surely explains takes no luck of the others
+                failed[row & mask] += count
+        return WINDOW * len(chosen) + together(lucky, failed)
 
     def best(self) -> list[tuple[int, ...]]:
         """Return the likeliest set and those that do as well, by cost."""
@@ -288,24 +260,43 @@ class _Search:
             for chosen, cost in ranked
             if cost < least + WINDOW or (self._rivals(chosen, first) and cost < least + 2 * WINDOW)
         ]
-        more = self._extended(first, least)
-        return equal if more == first else [more, *equal]
+        best, cost = self._extended(first, least)
+        return list(dict.fromkeys((best, *equal, *self._larger(best, cost))))
 
     @property
     def _luck(self) -> float:
         """What the best of so many choices gains by chance."""
         return math.log(len(self.choices))
 
-    def _extended(self, chosen: tuple[int, ...], cost: float) -> tuple[int, ...]:
+    def _extended(self, chosen: tuple[int, ...], cost: float) -> tuple[tuple[int, ...], float]:
         """Add what makes a set much likelier that explains all already, but only by luck."""
-        others = [p for p in range(len(self.choices)) if p not in chosen and not self._twice((*chosen, p))]
-        lucky = any(self.choices[place].passed for place in chosen)
-        if not lucky or not others or len(chosen) == MOST or len(others) * len(self.seen) > _EFFORT:
-            return chosen
-        price, place = min((self._cost((*chosen, place)), place) for place in others)
+        grown = self._grown(chosen) if len(chosen) < MOST else {}
+        if not grown:
+            return chosen, cost
+        price, more = min((price, more) for more, price in grown.items())
         if price > cost - self._luck:
-            return chosen
-        return self._extended(tuple(sorted((*chosen, place))), price)
+            return chosen, cost
+        return self._extended(more, price)
+
+    def _larger(self, chosen: tuple[int, ...], cost: float) -> list[tuple[int, ...]]:
+        """Return sets of one element more that explain the counts as well or better, the likeliest first."""
+        if not any(self.choices[place].share for place in chosen):
+            return []  # without luck nothing is explained better
+        larger = {held: price for held, price in self.found.items() if len(held) == len(chosen) + 1}
+        larger |= self._grown(chosen)
+        worth = [(price, held) for held, price in larger.items() if price < cost + WINDOW + _EVEN]
+        least = min(worth, default=(0.0, ()))[0]
+        return [held for price, held in sorted(worth) if price < least + SUPPORT][:_LARGER]
+
+    def _grown(self, chosen: tuple[int, ...]) -> dict[tuple[int, ...], float]:
+        """Return what a set that explains all by luck costs with each other element."""
+        others = [p for p in range(len(self.choices)) if p not in chosen and not self._twice((*chosen, p))]
+        work = len(others) * len(self.seen)
+        if work > self.effort or not any(self.choices[place].share for place in chosen):
+            return {}
+        self.effort -= work
+        sets = (tuple(sorted((*chosen, place))) for place in others)
+        return {held: self._cost(held) for held in sets}
 
     def _rivals(self, chosen: tuple[int, ...], first: tuple[int, ...]) -> bool:
         """Say whether two common elements stand against one of another kind."""
@@ -317,16 +308,22 @@ class _Search:
             and all(self.choices[place].common for place in new)
         )
 
-    def greedy(self) -> list[int]:
+    def greedy(self) -> tuple[int, ...]:
         """Choose what explains most for its price, until nothing is left (Chvatal 1979)."""
         chosen: list[int] = []
         left = list(self.facts)
+        counts = Counter(place for row in left for place in bits(row))
         while left:
-            counts = Counter(place for row in left for place in bits(row))
             best = max(counts, key=lambda place: (counts[place] / self._price(place), -place))
             chosen.append(best)
-            left = [row for row in left if not row >> best & 1]
-        return chosen
+            one, rest = 1 << best, list[int]()
+            for row in left:
+                if row & one:
+                    counts.subtract(bits(row))
+                else:
+                    rest.append(row)
+            left = rest
+        return tuple(chosen)
 
     def _price(self, place: int) -> float:
         return WINDOW + self.choices[place].unlikely()

@@ -194,7 +194,8 @@ class Exchange:
         line.heard, line.pinged = now, None
         try:
             message = agents.parse(line.name, said)
-            if line.open and message.get("id") == line.open[0].number:
+            waiting = line.open
+            if waiting and message.get("id") == waiting[0].number:
                 self._answer(line, message, now)
             elif not (expected and "pong" in message):
                 self._heed(line, message)
@@ -207,10 +208,11 @@ class Exchange:
             reply = agents.result(line.name, message)
         except NoAnswerError as exc:
             reply = exc
-        request = line.open.popleft()
+        waiting = line.open
+        request = waiting.popleft()
         line.talk = 0
-        if line.open:
-            line.until = now + line.open[0].takes_s + self._patience.answer
+        if waiting:
+            line.until = now + waiting[0].takes_s + self._patience.answer
         request.then(reply)
 
     def _heed(self, line: Line, message: dict[str, Any]) -> None:

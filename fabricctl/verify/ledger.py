@@ -26,7 +26,7 @@ from fabricctl.verify.classproof import Carried, is_wrong
 from fabricctl.verify.judge import LOSS, USED, WANTED, Bench, judge, judged_beside, loss_by_counters, unasked
 from fabricctl.verify.outliers import Gathered
 from fabricctl.verify.pairs import Pairs
-from fabricctl.verify.pending import Keep, Pending
+from fabricctl.verify.pending import Keep, Pending, Wanted
 from fabricctl.verify.topology import Classes, Paths
 
 WHOLE_PAIRS = 20_000
@@ -96,6 +96,9 @@ class Ledger:
             self._places[source * size + target] = place
         self._seen = array("I", bytes(4 * len(pairs)))
         self._odd = bytearray(len(pairs))
+        self._examples: list[int] = []
+        self._shown = bytearray(size)
+        self._is_countable = True
         self._pending = Pending(kept.keep)
         self._samples: list[Sample] = []
         self._aside: list[Sample] = []
@@ -176,16 +179,31 @@ class Ledger:
         for sample in samples:
             # The same pair is one object where samples come from one couple.
             by_pair.setdefault(id(sample.pair), []).append(sample)
+        bits = self._bits
         for held in by_pair.values():
             pair = held[0].pair
             place = self._place(pair)
+            seen = self._seen[place]
             for sample in held:
-                self._seen[place] |= self._bits.get(sample.probe, 0)
+                bit = bits.get(sample.probe, 0)
+                if seen & bit or not bit:
+                    self._is_countable = False
+                seen |= bit
+            self._seen[place] = seen
             if not self._is_small:
                 topology, alike = self._classes.of(pair)
                 self._beside.take(place, held, alike)
-                if not self._is_clear(topology, held):
+                if self._is_clear(topology, held):
+                    self._exemplify(place)
+                else:
                     self._odd[place] = 1
+
+    def _exemplify(self, place: int) -> None:
+        """Have a pair that passes stand for its ports: the first ones do, which the store tells soonest."""
+        shown, source, target = self._shown, self._pairs.sources[place], self._pairs.targets[place]
+        if not (shown[source] and shown[target]):
+            shown[source] = shown[target] = 1
+            self._examples.append(place)
 
     def _is_clear(self, topology: str, samples: Sequence[Sample]) -> bool:
         """Say whether nothing but passes can be said of samples of a pair."""
@@ -275,23 +293,38 @@ class Ledger:
             Places of pairs of which there is something else to say.
         """
         pairs, everything = self._pairs, self._mask(self._probes)
-        shown = [False] * len(pairs.ports)
+        ports, class_of = pairs.ports, self._classes.of
+        examples, shown = self._good_examples(spoiled, own)
         codes, numbers, alike = array("H", bytes(2 * len(pairs))), dict[tuple[str, str], int](), list[Alike]()
-        for place, (source, target) in enumerate(zip(pairs.sources, pairs.targets, strict=True)):
-            passed = self._seen[place] == everything and not self._odd[place]
-            left_out = "" if self._seen[place] else self._left_out.get(place, "")
+        known = zip(pairs.sources, pairs.targets, self._seen, self._odd, strict=True)
+        for place, (source, target, seen, odd) in enumerate(known):
+            passed = seen == everything and not odd
+            left_out = "" if seen else self._left_out.get(place, "")
             if spoiled[source] or spoiled[target] or place in own or not (passed or left_out):
+                continue
+            if place in examples:
                 continue
             if passed and not (shown[source] and shown[target]):
                 shown[source] = shown[target] = True
                 continue
-            pair = PairId(pairs.ports[source], pairs.ports[target])
-            key = (str(self._classes.of(pair)[0]), left_out)
+            key = (class_of(PairId(ports[source], ports[target]))[0], left_out)
             if key not in numbers:
-                alike.append(Alike(key[0], (self._said(left_out),)))
+                alike.append(Alike(str(key[0]), (self._said(left_out),)))
                 numbers[key] = len(alike)
             codes[place] = numbers[key]
         return codes, alike
+
+    def _good_examples(self, spoiled: Sequence[bool], own: Collection[int]) -> tuple[set[int], bytearray]:
+        """Return the examples of which there is nothing but good to say, and by port whether one shows it."""
+        everything, sources, targets = self._mask(self._probes), self._pairs.sources, self._pairs.targets
+        found, shown = set(), bytearray(len(self._pairs.ports))
+        for place in self._examples:
+            source, target = sources[place], targets[place]
+            passed = self._seen[place] == everything and not self._odd[place]
+            if passed and place not in own and not (spoiled[source] or spoiled[target]):
+                found.add(place)
+                shown[source] = shown[target] = 1
+        return found, shown
 
     def _said(self, left_out: str) -> Finding:
         names = ", ".join(self._probes)
@@ -347,17 +380,19 @@ class Ledger:
 
     def _of(self, places: Iterable[int]) -> tuple[tuple[Sample, ...], str]:
         """Return the samples of some pairs, and why those in the store cannot be read; empty if they can."""
-        pairs = self._pairs.at(list(places))
-        wanted = {(str(pair.source), str(pair.target)) for pair in pairs}
-        if not wanted:
-            return (), ""
+        places = list(places)
+        asked = set(self._pairs.at(places))
+        at_hand = [s for s in (*self._aside, *self._pending.samples) if s.pair in asked]
+        left = sum(self._seen[place].bit_count() for place in places) - len(at_hand)
+        wanted = Wanted(asked, left if self._is_countable else -1)
         found, why = list[Sample](), ""
         try:
-            found += self._kept.recall(lambda source, target: (source, target) in wanted)
+            for sample in self._kept.recall(wanted) if wanted else ():
+                found.append(sample)
+                wanted.left -= 1
         except (StoreError, BusyError, WireError) as exc:
             found, why = [], str(exc)
-        asked = set(pairs)
-        return (*found, *(s for s in (*self._aside, *self._pending.samples) if s.pair in asked)), why
+        return (*found, *at_hand), why
 
 
 def _ends(sample: Sample) -> tuple[PortId, PortId]:

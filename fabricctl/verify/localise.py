@@ -46,15 +46,15 @@ class _Case:
     ----------
     telltales
         By port: what its own counters say against it.
+    explained
+        By candidate, of those that are named: the failed pairs that it would explain, those alike side by
+        side.
     """
 
     survey: Survey
     words: _Words
     telltales: Mapping[PortId, str]
-
-    def explains(self, index: int) -> tuple[PairId, ...]:
-        """Return the failed pairs that a candidate would explain, those alike side by side."""
-        return tuple(self.survey.explains(index))
+    explained: Mapping[int, Sequence[PairId]]
 
     def signs(self, index: int) -> list[str]:
         """Return what the counters of its ports say against an element."""
@@ -102,12 +102,15 @@ def _suspects(
 ) -> tuple[Suspect, ...]:
     if not failed:
         return ()
-    case = _Case(survey(fabric, failed, passed), words, telltales)
-    rows = {mask: len(pairs) for mask, pairs in case.survey.explained.items() if mask}
-    found = covers(rows, [candidate.choice for candidate in case.survey.candidates])
+    held = survey(fabric, failed, passed)
+    facts = [(mask, len(pairs)) for mask, pairs in held.explained if mask]
+    found = covers(facts, [candidate.choice for candidate in held.candidates])
+    named = {index for cover in found for sets in cover.sets for members in sets for index in members}
+    case = _Case(held, words, telltales, held.explains(sum(1 << index for index in named)))
     suspects = [suspect for cover in found for suspect in _explanation(cover, case)]
     suspects.sort(key=lambda suspect: (-len(suspect.explains), suspect.element))
-    return (*suspects, *_unexplained(case.survey.explained.get(0, ()), case))
+    left = [pair for mask, pairs in held.explained if not mask for pair in pairs]
+    return (*suspects, *_unexplained(left, case))
 
 
 def _explanation(cover: Cover, case: _Case) -> list[Suspect]:
@@ -121,6 +124,8 @@ def _explanation(cover: Cover, case: _Case) -> list[Suspect]:
         told = "; the pairs alone leave it open between this and other elements, the counters do not"
     if not cover.exact:
         told = f"{told}; too many elements at once to be sure that these are the fewest"
+    if any(len(held) > len(best) for held in others):
+        told = f"{told}; by how many passed, one element more may well be at fault"
     entries = {members: list[str]() for members in best}
     for members in best:
         entries[members] += [case.survey.candidates[index].name for index in _alike(members, case)[1:]]
@@ -134,7 +139,7 @@ def _ranked(members: Sequence[int], case: _Case) -> tuple[int, ...]:
 
     def rank(index: int) -> tuple[bool, int, float, Element]:
         held = candidates[index]
-        return not case.signs(index), -case.survey.weights[index], held.choice.unlikely(), held.element
+        return not case.signs(index), -len(case.explained[index]), held.choice.unlikely(), held.element
 
     return tuple(sorted(members, key=rank)) if len(members) > 1 else tuple(members)
 
@@ -153,13 +158,22 @@ def _add_others(
     for other in sorted(others, key=lambda held: len(set(held) - set(best))):
         new = [members for members in other if members not in best]
         places = [members for members in best if members not in other]
-        if len(new) == len(places) == 1:
+        if new and not places:  # the best one and more
+            for place in _overlapping(best, new[0], case):
+                entries[place].append(AND.join(_any_of(members, case) for members in (place, *new)))
+        elif len(new) == len(places) == 1:
             swapped.update(new)
             entries[places[0]] += [case.survey.candidates[index].name for index in _alike(new[0], case)]
         elif not swapped.issuperset(new):
             text = AND.join(_any_of(members, case) for members in new)
             for place in places:
                 entries[place].append(text)
+
+
+def _overlapping(best: Set, new: Sequence[int], case: _Case) -> list[tuple[int, ...]]:
+    """Return the places of a set that explain some of what another element would explain too."""
+    pairs = set(case.explained[new[0]])
+    return [members for members in best if not pairs.isdisjoint(case.explained[members[0]])]
 
 
 def _any_of(members: Sequence[int], case: _Case) -> str:
@@ -169,7 +183,7 @@ def _any_of(members: Sequence[int], case: _Case) -> str:
 def _suspect(members: Sequence[int], ambiguous: tuple[str, ...], told: str, case: _Case) -> Suspect:
     index = members[0]
     best = case.survey.candidates[index]
-    explains = case.explains(index)
+    explains = tuple(case.explained[index])
     signs = case.signs(index)
     seen = f"; {', '.join(signs)}" if signs else ""
     if len(members) > len(_alike(members, case)):

@@ -159,9 +159,11 @@ def _numbers(samples: Iterable[Sample]) -> Iterable[tuple[str, str, float]]:
             ranks = [max(1, -(-percent * count // 100)) for percent in asked]
             for percent, value in zip(asked, whole.values_at_ranks(ranks), strict=True):
                 yield probe, f"p{percent}", max(value, 1)
-        carried = sum(sample.numbers.get(BYTES, 0) for sample in held)
-        elapsed = sum(sample.numbers.get(ELAPSED, 0) for sample in held)
-        if carried > 0 and elapsed > 0:
+        carried = sum([sample.numbers.get(BYTES, 0) for sample in held])
+        if carried <= 0:
+            continue
+        elapsed = sum([sample.numbers.get(ELAPSED, 0) for sample in held])
+        if elapsed > 0:
             yield probe, _BANDWIDTH, carried * 8 / elapsed
 
 

@@ -132,20 +132,23 @@ class Played:
         why = _REFUSALS[step](reply, len(self.jobs.jobs))
         if why:
             self.errors[end].append(_lie(self.agents[end], f"its reply to {step} makes no sense: {why}"))
+        elif step == "run":
+            self.ran[end] = reply
+            self.clean[end] = not any("error" in found for found in reply["results"])
         else:
-            {"prepare": self.prepared, "connect": self.connected, "run": self.ran}[step][end] = reply
-            if step == "run":
-                self.clean[end] = not any("error" in found for found in reply["results"])
+            (self.prepared if step == "prepare" else self.connected)[end] = reply
 
     def samples(self) -> list[Sample]:
         """Return a sample for each job; a failure is a sample with the reason."""
         used = [self._used(source) if self.ran[0] and self.ran[1] else {} for source in (0, 1)]
+        engines = (self._engine(0), self._engine(1))
+        is_clean = self.is_clean(0) and self.is_clean(1)
         made = []
         for number, job in enumerate(self.jobs.jobs):
-            error = self._error(number, job)
+            error = None if is_clean else self._error(number, job)
             if error is None:
                 try:
-                    made.append(self._sample(number, job, used[job.source]))
+                    made.append(self._sample(number, job, used[job.source], engines[job.source]))
                     continue
                 except NoAnswerError as lie:
                     error = lie
@@ -154,8 +157,6 @@ class Played:
 
     def _error(self, number: int, job: Job) -> NoAnswerError | None:
         """Return why a job has no result: of both ends' reasons the weightiest, the source's first."""
-        if self.is_clean(0) and self.is_clean(1):
-            return None
         found = []
         for end in (job.source, 1 - job.source):
             found += [(_weight(error), error) for error in self.errors[end]]
@@ -181,25 +182,30 @@ class Played:
             parameters=job.parameters,
         )
 
-    def _sample(self, number: int, job: Job, used: Parameters) -> Sample:
+    def _sample(self, number: int, job: Job, used: Parameters, engine: str) -> Sample:
         near, far = job.source, 1 - job.source
         source, target = self.ran[near]["results"][number], self.ran[far]["results"][number]
         latencies = _NOTHING
         if "latencies" in source:
             try:
-                latencies = Histogram.decode(source["latencies"])
+                latencies = Histogram.decode(source["latencies"], at_hand=True)
             except ValueError as exc:
                 raise _lie(self.agents[near], f"{job.probe}: its latencies make no sense: {exc}") from exc
-        numbers = {**self._numbers(near, source), **self._numbers(far, target)}
+        numbers, others = self._numbers(near, source), self._numbers(far, target)
+        if others:
+            numbers = {**numbers, **others} if numbers else others
+        paths: tuple[Mapping[str, int], ...] = ()
+        if "numbers_by_path" in source or "numbers_by_path" in target:
+            paths = self._numbers_by_path(far, target) or self._numbers_by_path(near, source)
         return Sample(
             self.pairs[near],
             job.probe,
-            self._engine(near),
+            engine,
             self.started_at + source["at_s"],
             source["took_s"],
             latencies=latencies,
             numbers=numbers,
-            numbers_by_path=self._numbers_by_path(far, target) or self._numbers_by_path(near, source),
+            numbers_by_path=paths,
             counters=self._counters(near, number),
             parameters={**job.parameters, **used, **_simple(source)},
         )
@@ -222,21 +228,28 @@ class Played:
         }
 
     def _numbers(self, end: int, result: Mapping[str, Any]) -> Mapping[str, int]:
-        numbers = result.get("numbers", {})
-        if type(numbers) is not dict or not all(type(value) is int for value in numbers.values()):
+        numbers = result.get("numbers", _NO_NUMBERS)
+        if type(numbers) is not dict or not _WHOLE.issuperset(map(type, numbers.values())):
             raise _lie(self.agents[end], "its counts are no numbers")
         return numbers
 
     def _numbers_by_path(self, end: int, result: Mapping[str, Any]) -> tuple[Mapping[str, int], ...]:
         paths = result.get("numbers_by_path", ())
-        if not isinstance(paths, list | tuple):
+        if not isinstance(paths, (list, tuple)):
             raise _lie(self.agents[end], "its counts by path are no list")
         return tuple(self._numbers(end, {"numbers": path}) for path in paths)
 
-    def _counters(self, source: int, number: int) -> dict[str, Entry]:
+    def _counters(self, source: int, number: int) -> Mapping[str, Entry]:
+        near, far = self.ran[source], self.ran[1 - source]
+        if (
+            number < len(near["counters"])
+            and number < len(far["counters"])
+            and not near["counters"][number]
+            and not far["counters"][number]
+        ):
+            return _all_still(near["counted"], far["counted"])
         found: dict[str, Entry] = {}
-        for side, end in (("source", source), ("target", 1 - source)):
-            ran = self.ran[end]
+        for side, ran in (("source", near), ("target", far)):
             if number < len(ran["counters"]):
                 found.update(_still(side, ran["counted"]))
                 for name, rise in ran["counters"][number].items():
@@ -245,6 +258,8 @@ class Played:
 
 
 _NOTHING = Histogram()
+_NO_NUMBERS: dict[str, int] = {}
+_WHOLE = frozenset({int})
 _WENT_BACK = Missing("went backwards: it was reset")
 
 
@@ -254,12 +269,17 @@ def _still(side: str, counted: str) -> Mapping[str, Entry]:
     return {f"{side}/{name}": ZERO for name in counted.split(" ") if name}
 
 
+@lru_cache(maxsize=4096)
+def _all_still(near: str, far: str) -> Mapping[str, Entry]:
+    """Return the counters of both ends if none moved at either; samples share them."""
+    return {**_still("source", near), **_still("target", far)}
+
+
 def _simple(result: Mapping[str, Any]) -> dict[str, int | float | str]:
-    return {
-        name: value
-        for name, value in result.items()
-        if name not in OWN and isinstance(value, int | float | str)
-    }
+    return {name: value for name, value in result.items() if name not in OWN and isinstance(value, _PLAIN)}
+
+
+_PLAIN = (int, float, str)
 
 
 def _lie(agent: Agent, what: str) -> NoAnswerError:
@@ -290,9 +310,8 @@ def _odd_run(reply: Mapping[str, Any], jobs: int) -> str:
     results, counters = reply.get("results"), reply.get("counters")
     if type(results) is not list or len(results) != jobs:
         return "results"
-    for found in results:
-        if type(found) is not dict or not _is_result(found):
-            return "results"
+    if not all(map(_is_result, results)):
+        return "results"
     if type(reply.get("counted")) is not str:
         return "counted"
     if type(counters) is not list:
@@ -307,14 +326,15 @@ _RISE = frozenset({int, type(None)})
 _TIME = frozenset({int, float})
 
 
-def _is_result(found: dict[str, Any]) -> bool:
-    for name in ("at_s", "took_s"):
-        value = found.get(name)
+def _is_result(found: Any) -> bool:
+    if type(found) is not dict:
+        return False
+    for value in (found.get("at_s"), found.get("took_s")):
         if type(value) not in _TIME or not 0 <= value < math.inf:  # type: ignore[operator]  # it is a number
             return False
-    error = found.get("error")
     if "error" not in found:
         return True
+    error = found["error"]
     return type(error) is dict and type(error.get("kind")) is str and type(error.get("text")) is str
 
 

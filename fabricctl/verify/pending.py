@@ -1,11 +1,15 @@
-"""Samples on their way to the store, some couples at a time; a store that is busy is tried again."""
+"""Samples on their way to the store, some couples at a time, and which are wanted back.
+
+A store that is busy is tried again.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from fabricctl.errors import BusyError, StoreError
+from fabricctl.model.names import PairId
 from fabricctl.model.probe import Sample
 
 BATCH_COUPLES, BATCH_S = 256, 1.0
@@ -63,3 +67,25 @@ class Pending:
         lost = self.samples if self.unkept else []
         self.samples, self._couples, self.busy = [], 0, ""
         return lost
+
+
+class Wanted:
+    """Says which pairs' samples are wanted; false once all have come, so that the rest need not be read.
+
+    Parameters
+    ----------
+    left
+        How many samples there are of them in the store; below 0 if that is not known.
+    """
+
+    def __init__(self, pairs: Iterable[PairId], left: int) -> None:
+        self._names = {(str(pair.source), str(pair.target)) for pair in pairs}
+        self.left = left if self._names else 0
+
+    def __call__(self, source: str, target: str) -> bool:
+        """Say whether the samples of a pair are wanted."""
+        return (source, target) in self._names
+
+    def __bool__(self) -> bool:
+        """Say whether any may still come."""
+        return self.left != 0

@@ -11,12 +11,11 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from fabricctl.model.fabric import Fabric, LinkLayer, Role
 from fabricctl.model.names import PairId, PortId
-from fabricctl.verify.covers import Choice, bits
+from fabricctl.verify.likelihood import Choice, bits
 from fabricctl.verify.topology import Element, Kind, Paths, Way, node_element
 
 SENDS, RECEIVES, BOTH = "sending", "receiving", ""
@@ -63,8 +62,8 @@ class Survey:
     cleared
         What passing pairs surely crossed.
     explained
-        The failed pairs by their candidates: bit i is set if candidate i would explain them. 0 holds those
-        that none would.
+        The failed pairs by their candidates: bit i is set if candidate i would explain them. 0 stands with
+        those that none would; others may stand there more than once.
     passes
         How many passing pairs each port had.
     """
@@ -74,20 +73,15 @@ class Survey:
     passed: Sequence[PairId]
     cleared: frozenset[Atom]
     candidates: Sequence[Candidate]
-    explained: Mapping[int, Sequence[PairId]]
+    explained: Sequence[tuple[int, Sequence[PairId]]]
     passes: Mapping[PortId, int]
 
-    def explains(self, index: int) -> list[PairId]:
-        """Return the failed pairs that a candidate would explain."""
-        return [pair for mask, pairs in self.explained.items() if mask >> index & 1 for pair in pairs]
-
-    @cached_property
-    def weights(self) -> list[int]:
-        """How many failed pairs each candidate would explain."""
-        found = [0] * len(self.candidates)
-        for mask, pairs in self.explained.items():
-            for index in bits(mask):
-                found[index] += len(pairs)
+    def explains(self, chosen: int) -> Mapping[int, Sequence[PairId]]:
+        """Return the failed pairs that each of some candidates, given by its bit, would explain."""
+        found: dict[int, list[PairId]] = {index: [] for index in bits(chosen)}
+        for mask, pairs in self.explained:
+            for index in bits(mask & chosen):
+                found[index] += pairs
         return found
 
     def crossed(self, pairs: Sequence[PairId]) -> set[Atom]:
@@ -114,7 +108,7 @@ def survey(fabric: Fabric, failed: Sequence[PairId], passed: Sequence[PairId]) -
     return _Surveyor(Paths(fabric)).survey(failed, passed)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # one of each port, looked up often
 class _End:
     """A port with what stands next to it.
 
@@ -143,12 +137,19 @@ class _End:
 
 @dataclass
 class _Tally:
-    """How the pairs fared that may have crossed something, in choices of a path."""
+    """How the pairs fared that may have crossed something, in choices of a path.
+
+    Parameters
+    ----------
+    doubts, bad
+        How many pairs passed and failed.
+    """
 
     passed: float = 0.0
     failed: float = 0.0
     expected: float = 0.0
     doubts: int = 0
+    bad: int = 0
     by_target: bool = False
 
     def count(self, passed: int, failed: int) -> None:
@@ -157,6 +158,7 @@ class _Tally:
         self.passed += passed * weight
         self.failed += failed * weight
         self.doubts += passed
+        self.bad += failed
 
     def add(self, other: _Tally, share: float, merged: int = 1) -> None:
         """Count what is like another, of which a part of `share` or more crosses this.
@@ -170,6 +172,7 @@ class _Tally:
         self.failed += other.failed / merged
         self.expected += share * (other.passed + other.failed) / merged
         self.doubts += other.doubts
+        self.bad += other.bad
 
     @property
     def dismissed(self) -> bool:
@@ -206,10 +209,8 @@ class _Surveyor:
             if len(ports) == 1 and self.end(next(iter(ports))).link is not None:
                 out |= {(node_element(name), SENDS), (node_element(name), RECEIVES)}
         known, whole = self._explain(failed, out)
-        candidates = known.candidates(tallies)
-        explained: dict[int, list[PairId]] = {}
-        for mask, pairs in whole.items():
-            explained.setdefault(mask & known.kept, []).extend(pairs)
+        candidates, kept = known.candidates(tallies), known.kept
+        explained = [(mask & kept, pairs) for mask, pairs in whole]
         passes = dict(sent)
         for port, count in received.items():
             passes[port] = passes.get(port, 0) + count
@@ -284,18 +285,22 @@ class _Surveyor:
                     held.count(passed.get(target, 0), failed.get(target, 0))
         return ways
 
-    def _explain(self, failed: Iterable[PairId], out: set[Atom]) -> tuple[_Bits, dict[int, list[PairId]]]:
+    def _explain(
+        self, failed: Iterable[PairId], out: set[Atom]
+    ) -> tuple[_Bits, list[tuple[int, list[PairId]]]]:
         """Return the bits of what failed pairs crossed and nothing rules out, and the pairs by them."""
         known = _Bits(out)
-        explained: dict[int, list[PairId]] = {}
+        explained: dict[tuple[int, int, int], list[PairId]] = {}
         for pair in failed:
             source, target = self.end(pair.source), self.end(pair.target)
-            found = known.of((source, SENDS), _End.atoms)
-            found |= known.of((target, RECEIVES), _End.atoms)
+            over = 0
             if source.switch and target.switch:
-                found |= known.of((source.switch, target.switch), self._over)
-            explained.setdefault(found, []).append(pair)
-        return known, explained
+                over = known.of((source.switch, target.switch), self._over)
+            # Numbers are looked up, not masks: of masks with few bits each Python makes the same few hashes.
+            ends = known.of((source, SENDS), _End.atoms), known.of((target, RECEIVES), _End.atoms)
+            explained.setdefault((*ends, over), []).append(pair)
+        masks = known.masks
+        return known, [(masks[a] | masks[b] | masks[c], pairs) for (a, b, c), pairs in explained.items()]
 
     def _over(self, start: str, end: str) -> list[Atom]:
         """Return what pairs between two switches cross, or may cross."""
@@ -317,15 +322,19 @@ class _Bits:
     ----------
     out
         What is ruled out.
+    masks
+        By number; 0 is the first.
     """
 
     out: set[Atom]
+    masks: list[int] = field(default_factory=lambda: [0])
+    _numbers: dict[int, int] = field(default_factory=lambda: {0: 0})
     _places: dict[Atom | Element, int] = field(default_factory=dict)
     _sides: dict[Element, set[str]] = field(default_factory=dict)
     _known: dict[tuple[object, str], int] = field(default_factory=dict)
 
     def of(self, key: tuple[Any, str], atoms: Callable[..., Iterable[Atom]]) -> int:
-        """Return the bits of what `atoms` of `key` gives, asking once for each key."""
+        """Return the number of the mask of what `atoms` of `key` gives, asking once for each key."""
         if key not in self._known:
             found = 0
             for element, side in atoms(*key):
@@ -334,7 +343,9 @@ class _Bits:
                     found |= 1 << self._places.setdefault(element, len(self._places))
                     if element.trunk:
                         found |= 1 << self._places.setdefault((element, side), len(self._places))
-            self._known[key] = found
+            self._known[key] = self._numbers.setdefault(found, len(self.masks))
+            if len(self._numbers) > len(self.masks):
+                self.masks.append(found)
         return self._known[key]
 
     @property
@@ -371,5 +382,6 @@ def _candidate(element: Element, sides: set[str], side: str, tallies: Mapping[At
     for tally in held:
         whole.add(tally, tally.expected / (tally.passed + tally.failed))
     share = whole.expected / (whole.passed + whole.failed) if held else 0.0
-    choice = Choice(whole.passed, whole.failed, share, common=at_node(element), what=element.name)
+    weight = whole.failed / whole.bad if whole.bad else 1.0
+    choice = Choice(whole.passed, whole.failed, share, weight, at_node(element), element.name)
     return Candidate(element, side, choice, whole.doubts)

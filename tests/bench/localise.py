@@ -4,10 +4,23 @@
 
 Each case is a random fabric (1 to 3 layers, 1 to 8 rails, one or several spines, InfiniBand's or ECMP's
 choice of paths) with one or two faults (node, NIC or its cable, leaf, spine, trunk; links in one direction or
-both). A fault is "visible" if some pair would have passed without it. A case is found if all its visible
-faults are named, as suspects or as what a suspect is ambiguous with. It is identifiable if no other set of as
-many or fewer elements explains the same verdicts; cases in which two NICs would explain the same as one true
-switch ("two against one") are left out there: they are called ambiguous on purpose.
+both). A fault is "visible" if some pair would have passed without it. A case is "found" if all its visible
+faults are named, as suspects or in what a suspect is ambiguous with.
+
+A case is "identifiable" if the verdicts leave one answer. Elements count whole, without directions; a node
+with one tested port and its cable are the same element. An element may explain a failed pair if it lies on
+one of the shortest paths of the pair and no passing pair crossed it in that direction on all of its paths.
+Then all of these hold:
+
+- each failed pair met a visible fault, so that no fault is hidden behind others;
+- of all sets of at most as many elements as there are visible faults, of which some element may explain each
+  failed pair (sets with an element that they do not need left out), the visible faults are the only one. How
+  many pairs fail and pass does not count here: one of several equal spines is never identifiable;
+- no two NICs, cables or nodes would explain the same as one true switch or trunk ("two against one"): that is
+  called ambiguous on purpose.
+
+It is "alone" if the suspects and all that they are ambiguous with are then the visible faults and no other.
+"names" is how many elements an answer names.
 """
 
 from __future__ import annotations
@@ -74,6 +87,10 @@ def main(cases: int, seed: int, show: int) -> None:
         if total:
             low = lower_bound(good, total)
             click.echo(f"{what}: {good} of {total} {of} = {good / total:.4f} (> {low:.4f} at 95 %)")
+    for size in (1, 2):
+        if tally[f"visible{size}"]:
+            mean = tally[f"names{size}"] / tally[f"visible{size}"]
+            click.echo(f"names of {size} visible: {mean:.1f} in the mean")
     click.echo(str(dict(tally)))
 
 
@@ -94,6 +111,7 @@ def judged(case: Any, suspects: Any, fakes: Any, tally: Counter[str]) -> str:
     else:
         tally["found"] += 1
         tally[f"found{size}"] += 1
+    tally[f"names{size}"] += len(everything)
     tally["too many"] += len(suspects) > size
     truth = frozenset(min(case.same(f.element)) for f in case.visible)
     if case.alone and case.explanations(size) == [truth]:

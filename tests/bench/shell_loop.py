@@ -6,8 +6,9 @@ The loop is what operators write: for every directed pair, one after the other, 
 target over SSH, wait until it listens, run it on the source, and then the same with ``ib_write_lat`` and
 ``ib_write_bw``; as many samples as the policy asks for, and bandwidth for as long. Then ``fabricctl verify``
 does the probes that count the same over the same pairs. Prints both times for each pair and their ratio; the
-aim is 3. Needs perftest on the nodes. It stops ours at the same three probes: what ``verify`` finds beyond
-them (loss, path MTU, settings read before and after) is in its time as well.
+aim is 3. Needs perftest on the nodes, and a fabric that is set as its policy says (``fabricctl apply``). It
+stops ours at the same three probes: what ``verify`` finds beyond them (loss, path MTU, settings read before
+and after) is in its time as well.
 """
 
 from __future__ import annotations

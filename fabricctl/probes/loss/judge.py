@@ -2,7 +2,8 @@
 
 Passes
     All packets were counted, no more were lost than the policy tolerates, and the upper bound of the loss
-    rate (exact, or wider where losses came in bursts) does not exceed ``bound_rate``.
+    rate (exact, or wider where losses came in bursts) does not exceed ``bound_rate``. If none was lost, that
+    bound is of events, and the finding says what it is of packets if many are lost together.
 Fails
     More were lost than ``max_rate`` (a single one if that is 0), or the far end gave no answer, at once
     or from some packet on. A packet that arrived in part counts as lost; one that came late, out of order or
@@ -30,7 +31,7 @@ from fabricctl.model.verdict import Finding, Outcome
 from fabricctl.plugin import judging, retries
 from fabricctl.probes.loss import counters
 from fabricctl.probes.loss.rate import Counted, strongest
-from fabricctl.probes.loss.spec import NAME
+from fabricctl.probes.loss.spec import NAME, TOGETHER
 
 SENT = "sent"
 MISSING = "missing"
@@ -144,7 +145,7 @@ def _uncounted(pair: PairId) -> Finding:
 def _weigh(pair: PairId, counted: Counted, limit: LossLimit, contradiction: str) -> tuple[Outcome, str, str]:
     """Return the outcome, the numbers behind it, and what to do."""
     bound = counted.upper_bound(limit.confidence)
-    proved = f"loss < {bound:.2g} at {_percent(limit.confidence)}"
+    proved = _proved(counted, limit.confidence)
     if counted.sent == 0:
         return Outcome.UNKNOWN, "nothing was sent", "verify this pair again"
     if counted.lost > limit.max_rate * counted.sent:
@@ -189,12 +190,11 @@ def _contradiction(samples: Sequence[Sample], limit: LossLimit) -> str:
 
 
 def _without_limit(pair: PairId, counted: Counted, said: str, beside: str) -> Finding:
-    bound = f"loss < {counted.upper_bound(CONFIDENCE):.2g} at {_percent(CONFIDENCE)}"
     return Finding(
         check=NAME,
         subject=str(pair),
         outcome=Outcome.PASS if counted.sent else Outcome.UNKNOWN,
-        what=f"{said}, {bound}; the policy has no limit{beside}",
+        what=f"{said}, {_proved(counted, CONFIDENCE)}; the policy has no limit{beside}",
         measured=_measured(counted, CONFIDENCE),
         samples=counted.sent,
         next_step="" if counted.sent else "verify this pair again: no packet was sent",
@@ -242,6 +242,15 @@ def _rate(counted: Counted) -> str:
     low, high = counted.interval()
     wider = ", wider for bursts" if counted.is_bursty else ""
     return f"rate {low:.2g} .. {high:.2g} at {_percent(CONFIDENCE)}{wider}"
+
+
+def _proved(counted: Counted, confidence: float) -> str:
+    """Say what the bound is of: packets, or events where none was seen, and what those may cost."""
+    bound = f"loss < {counted.upper_bound(confidence):.2g} at {_percent(confidence)}"
+    if counted.lost:
+        return bound
+    packets = counted.packets_bound(confidence)
+    return f"events of {bound} (packets < {packets:.2g}, were {TOGETHER} lost together)"
 
 
 def _measured(counted: Counted, confidence: float) -> str:

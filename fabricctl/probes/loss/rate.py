@@ -9,9 +9,13 @@ counts estimated from survey data", Survey Methodology 24 (1998), 193-201; its d
 the batches, or the number of effective losses where that is smaller. The wider of the two intervals is the
 one that is stated.
 
-No loss at all bounds events, not packets: how long a burst would have been, nobody knows then. So where about
-one to four bursts are to be expected in a run, the interval holds the rate of packets in fewer than 95 % of
-runs: in the others there was no burst. Such a rate takes more packets.
+How many packets an event costs, a run without one does not show, a single one hardly, and one too short for
+two stretches not at all. There :data:`~fabricctl.probes.loss.spec.TOGETHER` packets are assumed to be lost
+together on average; what was seen of a single event counts where it is more. So no loss bounds events
+exactly, and packets by that assumption only: it is to be named wherever the number is.
+
+The interval holds in at least 95 % of runs while bursts are no longer than that on average, and alike. Where
+most are short and a few are long, runs that saw no long one state too little.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from functools import cache
 from statistics import NormalDist
 
 from fabricctl.model.stats import CONFIDENCE, interval, upper_bound
+from fabricctl.probes.loss.spec import TOGETHER
 
 DOUBT = 0.9
 """Confidence with which the design effect is not larger than what is taken: it is an estimate itself."""
@@ -44,7 +49,7 @@ class Counted:
     effect
         Design effect: how many packets are lost together, 1 or more; 1 for independent losses.
     batches
-        Stretches of time behind it; less than 2 say nothing of bursts.
+        Stretches of time behind it; less than 2 say nothing of bursts, not even that there are none.
     """
 
     sent: int
@@ -59,27 +64,33 @@ class Counted:
         return self.interval() != interval(self.lost, self.sent)
 
     def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float]:
-        """Return the two-sided interval of the rate: the wider of the exact one and the one for bursts."""
+        """Return the two-sided interval of the rate of packets: the wider of the exact one and for bursts."""
         low, high = interval(self.lost, self.sent, confidence)
         each = self._worth(confidence)
-        if each == 1:
-            return low, high
         wide = interval(self.lost / each, self.sent / each, confidence)
         return min(low, wide[0]), max(high, wide[1])
 
     def upper_bound(self, confidence: float) -> float:
-        """Return the one-sided upper bound of the rate, the larger one likewise."""
+        """Return the one-sided upper bound of the rate: of packets, but of events where nothing was lost."""
+        return self.packets_bound(confidence) if self.lost else upper_bound(0, self.sent, confidence)
+
+    def packets_bound(self, confidence: float) -> float:
+        """Return the one-sided upper bound of the rate of packets; an assumed one where nothing was lost."""
         high = upper_bound(self.lost, self.sent, confidence)
         each = self._worth(2 * confidence - 1)
-        return high if each == 1 else max(high, upper_bound(self.lost / each, self.sent / each, confidence))
+        return max(high, upper_bound(self.lost / each, self.sent / each, confidence))
 
     def _worth(self, confidence: float) -> float:
         """Return how many packets are worth one independent one, for a two-sided interval; 1 or more."""
-        if not self.lost or self.batches < 2 or confidence <= 0:  # noqa: PLR2004  a spread takes two
+        most = max(1.0, self.sent)
+        if not self.lost or self.batches < 2:  # noqa: PLR2004  a spread takes two
+            return min(TOGETHER, most)
+        if confidence <= 0:
             return 1.0
         freedom = min(self.lost / self.effect, self.batches - 1)
         few = (student_t(max(2, int(freedom) // 2 * 2), confidence) / _normal(confidence)) ** 2
-        return min(max(1.0, self.effect * _doubt(self.batches - 1) * few), float(self.sent))
+        least = TOGETHER if self.lost < 2 * self.effect else 1  # one event hardly tells more than none
+        return min(max(least, self.effect * _doubt(self.batches - 1) * few), most)
 
 
 def design_effect(numbers: Mapping[str, int]) -> tuple[float, int]:

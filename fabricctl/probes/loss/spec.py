@@ -19,7 +19,13 @@ BANKS = 2
 """Trains of packets take turns in two banks of slots, so that late ones can still be told from lost ones."""
 HEAD_BYTES = 4096
 """In front of the slots: the word in which the target says that it has seen enough."""
-ENOUGH_EVENTS, ENOUGH_LOST = 100, 800
+TOGETHER = 8
+"""Packets that are taken to be lost together, on average, by who has not seen it.
+
+An assumption, no measurement: bounds that rest on it say so. A switch's full queue drops what comes until it
+has drained a little, and that may be more.
+"""
+ENOUGH_EVENTS, ENOUGH_LOST = 100, 100 * TOGETHER
 """Events, or lost packets, after which more of them would only take time: each costs a wait.
 
 A hundred events give a rate to within about 20 %. An interval that is exact for a number of packets set

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from fabricctl.agent.simulated.world import World
 from fabricctl.errors import DeadlineError, RefusedError, UnreachableError
 from fabricctl.model.fabric import Device, Endpoint, Role
 from fabricctl.model.histogram import Histogram
+from fabricctl.transport.base import Process
 from fabricctl.transport.simulated import SimulatedTransport
 
 A, B = "node1/eth1", "node2/eth1"
@@ -162,3 +164,27 @@ def test_one_process_plays_all_nodes_and_nothing_reaches_a_device() -> None:
     with pytest.raises(UnreachableError, match="was ended"):
         agents[1].send("x")
     agents[1].close()
+
+
+def _send_for(agent: Process, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        agent.send("x")
+        time.sleep(0.01)
+
+
+def test_what_is_sent_together_arrives_in_order_and_a_dead_child_is_told() -> None:
+    device = Device("node1", Role.NODE, "", Endpoint("node1"), ())
+    with SimulatedTransport("{}") as transport:
+        agent = transport.start(device, ("sh",), deadline_s=1.0)
+        agent.receive(20)
+        for number in range(2, 502):
+            agent.send(f'{{"id":{number},"op":"dance"}}')
+        assert [json.loads(agent.receive(20))["id"] for _ in range(500)] == list(range(2, 502))
+        child = transport._child  # noqa: SLF001  to end it from outside
+        assert child is not None
+        child.kill()
+        with pytest.raises(UnreachableError, match="exit status -9"):
+            agent.receive(20)
+        with pytest.raises(UnreachableError, match="the simulation ended"):
+            _send_for(agent, 20.0)

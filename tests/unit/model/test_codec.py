@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given
@@ -127,3 +128,21 @@ def test_a_drivers_own_setting_comes_before_persistence() -> None:
     assert (
         settings.safe_rank(settings.MTU) < settings.safe_rank(settings.PFC) < settings.safe_rank(settings.ECN)
     )
+
+
+@pytest.mark.parametrize("value", [None, True, 3, 2.5, "x", Outcome.PASS, [1, "a"], {A: (B,)}])
+def test_plain_values_stay_and_others_become_plain(value: object) -> None:
+    plain = {Outcome.PASS: "pass", "{A: (B,)}": {str(A): [str(B)]}}
+    expected = plain["{A: (B,)}"] if isinstance(value, dict) else value
+    found = encode(value)
+    assert found == expected
+    assert type(found) in {type(None), bool, int, float, str, list, dict}
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_values_without_fields_are_empty() -> None:
+    @dataclass(frozen=True)
+    class Nothing:
+        own: int = field(init=False, default=3)
+
+    assert encode([Nothing(), Nothing()]) == [{}, {}]

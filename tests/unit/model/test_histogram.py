@@ -291,3 +291,41 @@ def test_it_needs_no_more_than_the_standard_library_of_python_3_9() -> None:
     names |= {a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names}
     assert {name.partition(".")[0] for name in names} <= set(sys.stdlib_module_names)
     assert "strict=" not in text
+
+
+@pytest.mark.parametrize(("at_hand", "inflations"), [(True, [1, 1, 1, 2]), (False, [1, 2, 3, 4])])
+def test_buckets_stay_at_hand_until_they_are_encoded(
+    monkeypatch: pytest.MonkeyPatch,
+    at_hand: bool,  # noqa: FBT001
+    inflations: list[int],
+) -> None:
+    text, real, made = Histogram.of([10, 20, 20, 5_000]).encode(), zlib.decompressobj, list[int]()
+
+    def counted() -> object:
+        made.append(1)
+        return real()
+
+    monkeypatch.setattr(zlib, "decompressobj", counted)
+    held, told = Histogram.decode(text, at_hand=at_hand), []
+    for step in range(4):
+        if step == 3:
+            assert held.encode() == text
+        if step:
+            assert held.values_at_ranks((1, 2, 3, 4)) == (10, 20, 20, 5_000)
+        told.append(len(made))
+    assert told == inflations
+    assert held == Histogram.decode(text)
+
+
+def test_many_buckets_do_not_stay_at_hand() -> None:
+    few, many = Histogram.of(range(0, 2048, 2)), Histogram.of([*range(2048), *range(2048, 65_536, 32)])
+    for held, size in ((few, 2048), (many, 0)):
+        again = Histogram.decode(held.encode(), at_hand=True)
+        assert len(again._content) == size  # noqa: SLF001  what it takes in memory
+        assert again == held
+
+
+def test_heads_with_the_longest_numbers_are_read() -> None:
+    held = Histogram.of([(1 << 63) - 1, 10**18, 10**18 - 1])
+    assert Histogram.decode(held.encode()) == held
+    assert held.maximum == (1 << 63) - 1

@@ -15,6 +15,7 @@ from fabricctl.plugin import retries
 from fabricctl.probes.loss import counters
 from fabricctl.probes.loss.judge import judge
 from fabricctl.probes.loss.rate import Counted, design_effect, strongest, student_t
+from fabricctl.probes.loss.spec import TOGETHER
 
 PAIR = PairId(PortId("node1", "eth1"), PortId("node2", "eth1"))
 NONE = LossLimit(max_rate=0.0, bound_rate=1e-3, confidence=0.95)
@@ -44,7 +45,11 @@ def counted(**entries: int) -> dict[str, Entry]:
 class TestWords:
     def test_events_and_packets_are_told(self) -> None:
         finding = one(sample(trains(6000, 7, events=3)))
-        assert finding.what == "7 of 6000 packets lost in 3 events; rate 0.00047 .. 0.0024 at 95 %, limit 0"
+        low, high = interval(7 / TOGETHER, 6000 / TOGETHER)
+        assert finding.what == (
+            f"7 of 6000 packets lost in 3 events; rate {low:.2g} .. {high:.2g} at 95 %,"
+            " wider for bursts, limit 0"
+        )
         assert "lost in 1 event;" in one(sample(trains(6000, 7, events=1))).what
         assert "lost; rate" in one(sample(trains(6000, 7))).what
 
@@ -52,8 +57,8 @@ class TestWords:
         finding = one(sample(trains(6000, 0, reordered=4, late=1, duplicate=2, unclear=3)))
         assert finding.outcome is Outcome.PASS
         assert finding.what == (
-            "0 of 6000 packets lost; loss < 0.0005 at 95 %, bound 0.001; 4 came out of order;"
-            " 1 came after the next train; 2 came twice;"
+            "0 of 6000 packets lost; events of loss < 0.0005 at 95 % (packets < 0.004, were 8 lost together),"
+            " bound 0.001; 4 came out of order; 1 came after the next train; 2 came twice;"
             " 3 cannot be told (an older packet lay in their place)"
         )
 
@@ -94,9 +99,10 @@ class TestContradiction:
         finding = one(sample(trains(6000, 0), counters=self.GAPS))
         assert finding.outcome is Outcome.UNKNOWN
         assert finding.what == (
-            "0 of 6000 packets lost; loss < 0.0005 at 95 %, but the NICs counted gaps meanwhile"
-            " (packet_seq_err +2 at the source, out_of_sequence +3 at the target): other packets of the port"
-            " were lost, or overtaken; the NIC sent again meanwhile: packet_seq_err +2"
+            "0 of 6000 packets lost; events of loss < 0.0005 at 95 % (packets < 0.004, were 8 lost together),"
+            " but the NICs counted gaps meanwhile (packet_seq_err +2 at the source, out_of_sequence +3 at the"
+            " target): other packets of the port were lost, or overtaken; the NIC sent again meanwhile:"
+            " packet_seq_err +2"
         )
 
     @pytest.mark.parametrize(
@@ -274,10 +280,35 @@ class TestRate:
             low, high = stated.interval()
             assert 0 <= low <= exact[0] <= exact[1] <= high <= 1
             assert stated.upper_bound(0.95) >= upper_bound(lost, 6000)
-        assert Counted(6000, 0, 0, 1.0, 30).interval() == interval(0, 6000)
         assert Counted(6000, 20, 4, 5.0, 30).is_bursty
-        assert not Counted(6000, 20, 4, 5.0, 0).is_bursty
         assert Counted(6000, 20, 4, 5.0, 30).upper_bound(0.5) == upper_bound(20, 6000, 0.5)
+
+    @pytest.mark.parametrize("batches", [0, 1, 30])
+    def test_no_loss_bounds_events_exactly_and_packets_by_what_is_assumed(self, batches: int) -> None:
+        clean = Counted(6000, 0, 0, 1.0, batches)
+        assert clean.upper_bound(0.95) == pytest.approx(1 - 0.05 ** (1 / 6000))
+        assert clean.packets_bound(0.95) == pytest.approx(1 - 0.05 ** (8 / 6000))
+        assert clean.packets_bound(0.4) == pytest.approx(1 - 0.6 ** (8 / 6000))
+        assert clean.interval() == (0, pytest.approx(1 - 0.025 ** (8 / 6000)))
+        assert Counted(0, 0, 0, 1.0, batches).interval() == (0, 1)
+        assert Counted(5, 0, 0, 1.0, batches).packets_bound(0.95) == pytest.approx(0.95)
+
+    @pytest.mark.parametrize("sent", [128, 640, 10_000, 1_000_000])
+    @pytest.mark.parametrize("batches", [0, 1, 2, 5, 30, 63])
+    def test_one_event_never_states_less_than_none(self, sent: int, batches: int) -> None:
+        none = Counted(sent, 0, 0, 1.0, batches)
+        for lost, effect in ((1, 1.0), (2, 2.0), (3, 1.6), (8, 8.0), (20, 20.0)):
+            one_event = Counted(sent, lost, 1, effect, batches)
+            assert one_event.interval()[1] > none.interval()[1]
+            assert one_event.upper_bound(0.95) > none.packets_bound(0.95)
+
+    @pytest.mark.parametrize("batches", [0, 1])
+    def test_bursts_are_assumed_where_a_run_cannot_tell_of_them(self, batches: int) -> None:
+        counted = Counted(128, 4, 4, 1.0, batches)
+        assert counted.interval() == interval(0.5, 16)
+        assert counted.upper_bound(0.95) == upper_bound(0.5, 16)
+        assert counted.is_bursty
+        assert Counted(128, 128, 8, 1.0, batches).interval()[1] == 1
 
 
 class TestRetries:

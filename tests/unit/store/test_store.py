@@ -33,7 +33,7 @@ from fabricctl.model.run import Run, RunKind
 from fabricctl.model.verdict import Finding, Outcome, Suspect, Verdict
 from fabricctl.model.verdicts import Alike, Verdicts, outcomes
 from fabricctl.resources import state_folder, store_path
-from fabricctl.store import Store, database
+from fabricctl.store import Store, batches, database
 from fabricctl.store.process import is_gone, own_mark
 
 A, B = PortId("node1", "eth1"), PortId("node2", "eth1")
@@ -758,3 +758,33 @@ def test_an_apply_that_waits_says_until_when(path: Path) -> None:
         assert store.unsettled_until("/other.yml") is None
         store.update_record(run.id, "apply", {"state": "done", "deadline": NOW + 60})
         assert store.unsettled_until("/i.yml") is None
+
+
+def test_a_batch_of_which_nothing_is_wanted_is_only_looked_at_for_damage() -> None:
+    class Nothing:
+        def __call__(self, source: str, target: str) -> bool:
+            raise AssertionError(source + target)
+
+        def __bool__(self) -> bool:
+            return False
+
+    pair = PairId(PortId("node1", "eth1"), PortId("node2", "eth1"))
+    blob = batches.pack([Sample(pair, "loss", "native 1", 1.0, 2.0)])
+    assert list(batches.unpack(blob, Nothing())) == []
+    for damaged in (blob[:-1], blob[:-4] + b"abcd", b"junk"):
+        with pytest.raises(WireError, match="stored samples cannot be understood"):
+            list(batches.unpack(damaged, Nothing()))
+
+
+def test_samples_that_share_what_they_hold_come_back_each_by_itself() -> None:
+    pairs = [PairId(PortId("node1", "eth1"), PortId(f"node{n}", "eth1")) for n in (2, 3)]
+    still, moved = {"source/a": Known(0), "target/b": Known(0)}, {"source/a": Known(7)}
+    gone = {"source/a": Missing("reset", impossible=True)}
+    samples = [
+        Sample(pair, probe, "native 1", 1.5, 0.25, counters=counters, parameters={"size": size})
+        for pair in pairs
+        for probe in ("loss", "read_latency")
+        for counters in (still, moved, dict(still), gone, {})
+        for size in (8, 9)
+    ]
+    assert list(batches.unpack(batches.pack(samples))) == samples

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from itertools import combinations
 
@@ -10,15 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabricctl.verify import covers as module
-from fabricctl.verify.covers import WINDOW, Choice, Cover, bits, covers
+from fabricctl.verify.covers import WINDOW, Cover, covers
+from fabricctl.verify.likelihood import Choice, bits, together
 
 PLAIN = Choice()
 NIC = Choice(common=True)
 
 
-def rows(*sets: tuple[int, ...]) -> dict[int, int]:
+def rows(*sets: tuple[int, ...]) -> list[tuple[int, int]]:
     """Return facts by the choices that explain them, each seen once."""
-    return {sum(1 << choice for choice in held): 1 for held in sets}
+    return [(sum(1 << choice for choice in held), 1) for held in sets]
 
 
 def test_bits() -> None:
@@ -26,7 +28,7 @@ def test_bits() -> None:
 
 
 def test_nothing_to_explain() -> None:
-    assert covers({}, [PLAIN]) == ()
+    assert covers([], [PLAIN]) == ()
 
 
 def test_what_only_one_explains_is_forced() -> None:
@@ -90,8 +92,41 @@ def test_two_likely_ones_beat_one_that_takes_much_luck() -> None:
 
 def test_what_makes_a_lucky_explanation_much_likelier_is_added() -> None:
     # Choice 0 may have been crossed by 200 of which 120 failed; choice 1 explains 60 of those without luck.
-    found = covers({0b101: 60, 0b011: 60}, [Choice(80, 120, 0.3), PLAIN, Choice(300, 60, 0.1)])
+    found = covers([(0b101, 60), (0b011, 60)], [Choice(80, 120, 0.3), PLAIN, Choice(300, 60, 0.1)])
     assert found[0].sets == (((0,), (1,)), ((0,),))
+
+
+def test_one_element_more_is_named_where_the_counts_speak_for_it() -> None:
+    # Of 40 that may have crossed choice 0, or 2, ten failed; four of those choice 1 explains as well.
+    facts = [(0b111, 4), (0b101, 6)]
+    lucky = Choice(30, 10, 0.2)
+    assert covers(facts, [lucky, PLAIN, lucky])[0].sets == (((0, 2),), ((0, 2), (1,)))
+    # Where nothing of it is luck, nothing is gained.
+    assert covers(facts, [PLAIN] * 3)[0].sets == (((0, 2),),)
+    # What fails less than half of the time, of which at least half must fail, gains nothing.
+    assert covers(facts, [lucky, Choice(9, 4, 0.5), lucky])[0].sets == (((0, 2),),)
+
+
+def test_how_likely_two_are_together() -> None:
+    assert together({0: Choice(30, 10, 0.2)}, {1: 10}) == pytest.approx(22.493, abs=1e-3)
+    # What the other surely explains was left out: six of 36, but no less than the share.
+    assert together({0: Choice(30, 10, 0.2)}, {1: 6}) == pytest.approx(16.351, abs=1e-3)
+    assert together({0: Choice(30, 0, 0.2)}, {}) == pytest.approx(-30 * math.log(0.8))
+    # Where many facts count as one.
+    assert together({0: Choice(3, 1, 0.2, weight=0.1)}, {1: 10}) == pytest.approx(2.2493, abs=1e-4)
+    two = {0: Choice(30, 20, 0.1), 1: Choice(10, 15, 0.1)}
+    facts = {0b01: 10, 0b10: 5, 0b11: 10}
+    steps = [step / 200 for step in range(20, 200)]
+    grid = min(
+        -10 * math.log(p)
+        - 5 * math.log(q)
+        - 10 * math.log(p + q - p * q)
+        - 30 * math.log(1 - p)
+        - 10 * math.log(1 - q)
+        for p in steps
+        for q in steps
+    )
+    assert together(two, facts) == pytest.approx(grid, abs=1e-2)
 
 
 def test_more_than_three_that_hang_together_are_chosen_greedily() -> None:

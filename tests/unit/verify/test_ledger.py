@@ -307,3 +307,65 @@ def test_a_ledger_that_recalls_has_what_was_kept() -> None:
     assert other.has(one.reverse, ("read_latency", "loss"))
     bare = Bench(fabric, bench.POLICY.limits, {}, {})
     assert list(other.conclude(bare).verdicts) == list(book.conclude(bare).verdicts)
+
+
+class _Batches(_Store):
+    """Gives back a pair's samples at a time, and notes which were still wanted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[bool] = []
+
+    def recall(self, wanted: Any) -> Iterator[Sample]:
+        self.asked.clear()
+        for sample in self.held:
+            self.asked.append(bool(wanted))
+            if wanted and wanted(str(sample.pair.source), str(sample.pair.target)):
+                yield sample
+
+
+@pytest.mark.parametrize("failing", [(), (30,), (3, 55)])
+@pytest.mark.parametrize("again", [False, True], ids=["once", "again"])
+def test_the_store_is_read_as_far_as_it_has_what_is_judged_whole(
+    tmp_path: Path,
+    failing: tuple[int, ...],
+    again: bool,  # noqa: FBT001
+) -> None:
+    book, _, bench_, good = _book(8, tmp_path)
+    store = _Batches()
+    book._kept = Kept(store.keep, store.recall)  # noqa: SLF001  a store that tells what it is asked
+    book._pending._keep = store.keep  # noqa: SLF001
+    for number, samples in enumerate(good.values()):
+        book.take(_spoilt(samples) if number in failing else samples)
+    if again:
+        book.take(next(iter(good.values())))
+    account = book.conclude(bench_)
+    assert outcomes(account.verdicts) == Counter(
+        {Outcome.PASS: 56 - len(failing)} | ({Outcome.FAIL: len(failing)} if failing else {})
+    )
+    whole = {v.pair for v in account.verdicts if any(f.check == "read_latency" for f in v.findings)}
+    assert {list(good)[number] for number in failing} <= whole
+    # Of each port one passing pair is shown: the first that passed.
+    assert {port for pair in whole for port in pair} == {port for pair in good for port in pair}
+    assert {sample.pair for sample in account.samples} == whole
+    assert len(account.samples) == 2 * len(whole) + (2 if again else 0)
+    last = max(place for place, sample in enumerate(store.held) if sample.pair in whole)
+    assert store.asked == [again or place <= last for place in range(len(store.held))]
+
+
+def test_an_example_that_fails_later_is_replaced(tmp_path: Path) -> None:
+    book, _, bench_, good = _book(4, tmp_path)
+    for samples in good.values():
+        book.take([sample for sample in samples if sample.probe == "read_latency"])
+    first = next(iter(good))
+    for pair, samples in good.items():
+        late = [sample for sample in samples if sample.probe == "loss"]
+        book.take(_spoilt(late) if pair == first else late)
+    account = book.conclude(bench_)
+    assert {v.pair for v in account.verdicts if v.outcome is Outcome.FAIL} == {first}
+    shown = [
+        v.pair
+        for v in account.verdicts
+        if v.outcome is Outcome.PASS and any(f.check == "loss" for f in v.findings)
+    ]
+    assert {port for pair in shown for port in pair} == {port for pair in good for port in pair}

@@ -391,6 +391,24 @@ def test_sets_that_single_swaps_come_to_are_not_named_again(
     assert not any(" and " in name for s in held for name in s.ambiguous_with)
 
 
+def test_a_cable_in_the_shadow_of_a_spine_is_named_with_it(clos: Build, suspects: Run) -> None:
+    # All of node11 across leaves fails and a quarter of the rest: one spine would explain it, but by luck.
+    def across(pair: PairId) -> bool:
+        return pair.source.device[4] != pair.target.device[4]
+
+    def failed(pair: PairId) -> bool:
+        some = (int(pair.source.device[4:]) + int(pair.target.device[4:])) % 4 == 0
+        return across(pair) and (some or touches("node11")(pair))
+
+    (found,) = suspects(clos(4, 2), failed, dark=lambda p: touches("node11")(p) and not across(p))
+    assert found.element == "switch spine1"
+    assert found.ambiguous_with[0] == "switch spine2"
+    together = [name for name in found.ambiguous_with if " and link node11/eth1 - leaf1/eth1" in name]
+    assert together
+    assert together[0].startswith("switch spine1 or switch spine2 and ")
+    assert "; by how many passed, one element more may well be at fault" in found.evidence
+
+
 def test_a_failed_pair_whose_target_has_no_cable_in_the_inventory(clos: Build, judged: Judged) -> None:
     base = clos(2, 1)
     fabric = replace(base, links=tuple(link for link in base.links if "node22" not in str(link)))

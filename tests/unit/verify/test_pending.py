@@ -10,7 +10,7 @@ from fabricctl.errors import BusyError, FabricctlError, StoreError
 from fabricctl.model.names import PairId, PortId
 from fabricctl.model.probe import Sample
 from fabricctl.verify import pending
-from fabricctl.verify.pending import Pending
+from fabricctl.verify.pending import Pending, Wanted
 
 PAIR = PairId(PortId("node1", "eth1"), PortId("node2", "eth1"))
 BUSY, FULL = BusyError("another run is writing"), StoreError("no space is left")
@@ -107,3 +107,18 @@ def test_after_a_full_store_nothing_is_kept_any_more(clock: _Clock) -> None:
     assert lost == [[], [1.0], [2.0], [3.0]]
     assert held.unkept == "no space is left"
     assert store.kept == [([0.0], 1)]
+
+
+def test_nothing_is_wanted_any_more_once_all_has_come() -> None:
+    wanted = Wanted([PAIR], 2)
+    assert wanted("node1/eth1", "node2/eth1")
+    assert not wanted("node2/eth1", "node1/eth1")
+    found = []
+    for left in (2, 1, 0):
+        found.append((wanted.left, bool(wanted)))
+        assert wanted.left == left
+        wanted.left -= 1
+    assert found == [(2, True), (1, True), (0, False)]
+    assert wanted  # how many are left is not known any more
+    assert not Wanted([], 5)
+    assert Wanted([PAIR], -1)
