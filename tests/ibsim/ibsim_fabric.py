@@ -243,6 +243,19 @@ class SimulatedFabric:
         }
         return ends ^ seen
 
+    def bring_up(self) -> None:
+        """Have the subnet manager sweep until every cable's two ends are active, wherever they lead.
+
+        On a busy machine a sweep may be over before the simulator has told it of a port that came up.
+        """
+        ends = 2 * len(self.plan.cables)
+        for _ in range(4):
+            self.manager.sweep()
+            if sum(bool(_END.match(line)) for line in self.tool("iblinkinfo", "-l").splitlines()) == ends:
+                return
+        message = "the subnet manager does not bring all ports up"
+        raise AssertionError(message)
+
     def settle(self) -> None:
         """Mend what a test has left, and clear all counters; if that fails, start all anew, and fail."""
         for hook in (self.folder / "hooks").iterdir():

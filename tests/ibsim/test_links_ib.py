@@ -184,7 +184,7 @@ def swapped(fabric: SimulatedFabric) -> Iterator[None]:
     for way in (dict(zip(places, (4, 3), strict=True)), places):
         fabric.console(*(f"Unlink {fabric.at(node)}" for node in way))
         fabric.console(*(f"Link {fabric.at(node)} {fabric.at('leaf01', port)}" for node, port in way.items()))
-        fabric.manager.sweep()
+        fabric.bring_up()
         if way is not places:
             yield
 

@@ -44,6 +44,10 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 
 
+SOON_S = 30.0
+"""What takes a second takes this at most on a machine that does other things too."""
+
+
 def until(what: str, done: Callable[[], object], within_s: float = 60.0) -> None:
     """Wait for something; AssertionError if it is not so in time."""
     end = time.monotonic() + within_s

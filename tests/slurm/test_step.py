@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from real_slurm import RealSlurm, gone, until
+from real_slurm import SOON_S, RealSlurm, gone, until
 
 from fabricctl.errors import DeadlineError, MissingToolError, RefusedError, UnreachableError
 from fabricctl.model.fabric import Device, Endpoint, Role
@@ -64,7 +64,7 @@ def test_programs_of_all_nodes_share_one_step(slurm: RealSlurm) -> None:
         said = [program.receive(ANSWER_S) for program in programs]
         assert said == [f"got line {number} with 'quotes' and $words" for number in range(4)]
     for _, pid in hellos:
-        gone(pid, 10)
+        gone(pid, SOON_S)
 
 
 def test_closing_one_program_leaves_the_other_of_the_node(slurm: RealSlurm) -> None:
@@ -75,7 +75,7 @@ def test_closing_one_program_leaves_the_other_of_the_node(slurm: RealSlurm) -> N
         pid = first.receive(ANSWER_S).split()[1]
         other.receive(ANSWER_S)
         first.close()
-        gone(pid, 10)
+        gone(pid, SOON_S)
         other.send("still here")
         assert other.receive(ANSWER_S) == "got still here"
 
@@ -86,7 +86,7 @@ def test_a_program_that_does_not_end_with_its_input_is_killed(slurm: RealSlurm) 
         stubborn = way.start(NODES[0], ("/bin/sh", "-c", "echo $$; exec sleep 600"), deadline_s=START_S)
         pid = stubborn.receive(ANSWER_S)
         stubborn.close()
-        gone(pid, 10)
+        gone(pid, SOON_S)
 
 
 def test_long_lines_come_whole_both_ways(slurm: RealSlurm) -> None:
@@ -145,7 +145,7 @@ def test_a_killed_starter_costs_its_own_node_only(slurm: RealSlurm) -> None:
         with pytest.raises(UnreachableError) as caught:
             programs[1].receive(ANSWER_S)
         assert caught.value.what == "/bin/sh ended: its task in Slurm ended: Killed"
-        gone(pids[1], 10)
+        gone(pids[1], SOON_S)
         with pytest.raises(UnreachableError, match="its task in Slurm ended: Killed"):
             way.start(NODES[1], ECHO, deadline_s=START_S)
         for program in (programs[0], programs[2]):
@@ -195,7 +195,7 @@ def test_busy_nodes_are_waited_for_until_the_deadline_and_the_job_is_cancelled(s
             assert "queued and waiting for resources" in caught.value.what
             assert caught.value.next_step.startswith("take the nodes first")
             assert "PENDING" in slurm.jobs()
-        until("only the holder's job is left", lambda: len(slurm.jobs().splitlines()) == 1, 10)
+        until("only the holder's job is left", lambda: len(slurm.jobs().splitlines()) == 1, SOON_S)
         assert "RUNNING" in slurm.jobs()
 
 
@@ -226,7 +226,7 @@ def test_a_cancelled_job_ends_every_program_with_the_reason(slurm: RealSlurm) ->
                 [program.receive(ANSWER_S) for _ in range(3)]  # what it printed at its end may come first
             assert "CANCELLED" in caught.value.what or "its task in Slurm ended" in caught.value.what
     for pid in pids:
-        gone(pid, 10)
+        gone(pid, SOON_S)
 
 
 def test_a_frozen_node_holds_up_nobody(slurm: RealSlurm) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from real_slurm import RealSlurm, gone, until
+from real_slurm import SOON_S, RealSlurm, gone, until
 
 from fabricctl import transport
 from fabricctl.cli import common
@@ -194,10 +194,10 @@ def test_a_controller_that_ends_takes_srun_and_all_programs_along(slurm: RealSlu
         pids = [int(pid) for pid in child.stdout.readline().split()]
         assert len(pids) == 3
         child.send_signal(number)
-        child.wait(20)
+        child.wait(SOON_S)
     for pid in pids:
-        gone(pid, 10)
-    until("no job is left", lambda: not slurm.jobs(), 15)
+        gone(pid, SOON_S)
+    until("no job is left", lambda: not slurm.jobs(), SOON_S)
 
 
 def test_ctrl_c_cancels_a_job_that_is_queued(slurm: RealSlurm) -> None:
@@ -208,7 +208,7 @@ def test_ctrl_c_cancels_a_job_that_is_queued(slurm: RealSlurm) -> None:
         with _controller() as child:
             until("ours is queued", lambda: "PENDING" in slurm.jobs())
             child.send_signal(signal.SIGINT)
-            child.wait(10)
-        until("only the other is left", lambda: len(slurm.jobs().splitlines()) == 1, 10)
+            child.wait(SOON_S)
+        until("only the other is left", lambda: len(slurm.jobs().splitlines()) == 1, SOON_S)
         assert "RUNNING" in slurm.jobs()
         other.communicate()

@@ -20,6 +20,8 @@ from fabricctl.probes.loss import node
 from fabricctl.probes.loss.rate import Counted, design_effect
 from fabricctl.probes.loss.spec import TOGETHER, Layout
 
+pytestmark = pytest.mark.no_cover  # some million turns of simulation, whose lines other tests walk as well
+
 RUNS = 100
 LEAST = 95
 RATES = (0.0, 0.0001, 0.001, 0.01, 0.05)
