@@ -146,3 +146,10 @@ def test_values_without_fields_are_empty() -> None:
         own: int = field(init=False, default=3)
 
     assert encode([Nothing(), Nothing()]) == [{}, {}]
+
+
+def test_what_is_a_little_more_than_plain_stays() -> None:
+    class Text(str):
+        __slots__ = ()
+
+    assert encode([Text("a")]) == ["a"]
