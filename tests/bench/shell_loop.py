@@ -56,7 +56,8 @@ def tools(port: Port, policy: Policy, gid: int) -> dict[str, str]:
     limits = policy.limits
     latency = f"-s {limits.message_bytes} -n {limits.latency_samples + limits.warmup}"
     seconds = max(1, round(limits.bandwidth_seconds))
-    flow = f"-s {max(limits.bandwidth_sizes)} -D {seconds} -q {limits.bandwidth_queue_pairs} --report_gbits"
+    many = f"-q {limits.bandwidth_queue_pairs} -t {limits.bandwidth_depth}"
+    flow = f"-s {max(limits.bandwidth_sizes)} -D {seconds} {many} --report_gbits"
     return {
         "ib_read_lat": f"stdbuf -oL ib_read_lat {common} {latency} -o 1",
         "ib_write_lat": f"stdbuf -oL ib_write_lat {common} {latency}",
