@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fabricctl.model.certificate import Certificate
 from fabricctl.model.fabric import Fabric
-from fabricctl.model.names import PairId, PortId
+from fabricctl.model.names import PairId
 from fabricctl.model.past import Basis, Past, Result
 from fabricctl.model.verdict import Finding, Outcome, Verdict
 from fabricctl.verify import coverage
@@ -21,36 +21,11 @@ from fabricctl.verify.coverage import Chosen, choose, estimate_s, repair
 from fabricctl.verify.pairs import Pairs
 from fabricctl.verify.risk import RISKS, Risk, change, risks
 from fabricctl.verify.schedule import expand, rounds
+from tests.fakes.certificates import FAIL, LIFE, NOW, PASS, SAME, UNKNOWN, certificate, port
 from tests.fakes.fabrics import build
 
 Build = Callable[..., Fabric]
 Judged = Callable[[Iterable[PairId], Callable[[PairId], Outcome]], tuple[Verdict, ...]]
-
-NOW, LIFE = 1_796_000_000.0, 3600.0
-PASS, FAIL, UNKNOWN = Outcome.PASS, Outcome.FAIL, Outcome.UNKNOWN
-SAME = {"firmware": "1", "boot_id": "b"}
-
-
-def port(number: int) -> PortId:
-    return PortId(f"node{number}", "eth1")
-
-
-def certificate(of: PortId, outcome: Outcome = PASS, at: float = NOW - 60, **changes: object) -> Certificate:
-    plain = Certificate(
-        id=f"c:{of}:{at}",
-        port=of,
-        run_id="r",
-        outcome=outcome,
-        peers={},
-        findings=(),
-        fingerprint=SAME,
-        engine="",
-        policy="lab",
-        policy_digest="d",
-        issued_at=at,
-        expires_at=at + LIFE,
-    )
-    return replace(plain, **changes)  # type: ignore[arg-type]  the names are Certificate's
 
 
 def past_of(fabric: Fabric, tested: Mapping[tuple[int, int], Result] | None = None) -> Past:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from fabricctl.model import facts
-from fabricctl.model.certificate import Certificate
 from fabricctl.model.fabric import Fabric, LinkLayer
 from fabricctl.model.names import PortId
 from fabricctl.model.past import Basis, Past, Result
@@ -22,35 +21,9 @@ from fabricctl.verify import coverage
 from fabricctl.verify.certify import fingerprint, policy_digest
 from fabricctl.verify.risk import change
 from fabricctl.verify.schedule import expand
+from tests.fakes.certificates import FAIL, LIFE, NOW, PASS, SAME, UNKNOWN, certificate, port
 
 Build = Callable[..., Fabric]
-
-NOW, LIFE = 1_796_000_000.0, 3600.0
-PASS, FAIL, UNKNOWN = Outcome.PASS, Outcome.FAIL, Outcome.UNKNOWN
-SAME = {"firmware": "1", "boot_id": "b"}
-
-
-def port(number: int) -> PortId:
-    return PortId(f"node{number}", "eth1")
-
-
-def certificate(of: PortId, outcome: Outcome = PASS, at: float = NOW - 60, **changes: object) -> Certificate:
-    plain = Certificate(
-        id=f"c:{of}:{at}",
-        port=of,
-        run_id="r",
-        outcome=outcome,
-        peers={},
-        findings=(),
-        fingerprint=SAME,
-        engine="",
-        policy="lab",
-        policy_digest="d",
-        issued_at=at,
-        expires_at=at + LIFE,
-    )
-    return replace(plain, **changes)  # type: ignore[arg-type]  the names are Certificate's
-
 
 POLICY = Policy("lab", LinkLayer.ETHERNET, None, None, MtuPolicy(9000, 9216, 4096), (), {}, Limits((), None))
 
