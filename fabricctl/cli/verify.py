@@ -45,7 +45,7 @@ UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600}
 )
 @click.option("--probes", help="Probes to run, separated by commas.  [default: all but those on request]")
 @click.option("--limit", help="Only pairs of these nodes (patterns, separated by commas).")
-@click.option("--time-budget", default="", help="Begin no round that would end later: 90, 90s, 10m, 1h.")
+@click.option("--time-budget", help="Begin no round that would end later: 90, 90s, 10m, 1h.")
 @click.option("--seed", default=0, show_default=True, help="Chooses the pairs of sample=N.")
 @click.option(
     "--engine",
@@ -82,7 +82,7 @@ def command(  # noqa: PLR0913  options
     pairs: str,
     probes: str | None,
     limit: str | None,
-    time_budget: str,
+    time_budget: str | None,
     seed: int,
     engine: str,
     launcher: str,
@@ -187,10 +187,10 @@ def _as_json(report: RunReport) -> dict[str, object]:
     }
 
 
-def _seconds(written: str) -> float | None:
-    if not written:
+def _seconds(written: str | None) -> float | None:
+    if written is None:
         return None
     found = re.fullmatch(r"(\d+)([smh]?)", written.strip())
-    if not found:
-        raise UsageError(f"--time-budget {written}: not a time", next_step="write 90s, 10m or 1h")
+    if not found or not int(found[1]):
+        raise UsageError(f"--time-budget {written!r}: not a time above 0", next_step="write 90s, 10m or 1h")
     return float(found[1]) * UNITS_S[found[2]]

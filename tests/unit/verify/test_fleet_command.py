@@ -108,7 +108,9 @@ def test_unreachable_node_exits_4_and_json_says_why(nodes: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--time-budget", "soon"), "--time-budget soon: not a time; write 90s, 10m or 1h"),
+        (("--time-budget", "soon"), "--time-budget 'soon': not a time above 0; write 90s, 10m or 1h"),
+        (("--time-budget", ""), "--time-budget '': not a time above 0; write 90s, 10m or 1h"),
+        (("--time-budget", "0s"), "--time-budget '0s': not a time above 0; write 90s, 10m or 1h"),
         (("--probes", "read_latenci"), "there is no probe called 'read_latenci'; did you mean read_latency?"),
     ],
 )
